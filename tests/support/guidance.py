@@ -30,12 +30,13 @@ ALMOST = {"mypt-3b": ["<toolcal", "</toolcal", "<toolresu"]}
 SPACES = (
     r"\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 )
-INTEGER = r"(0|-?[1-9][0-9]{0,14})"
+INTEGER = r"(0|-?[1-9][0-9]{0,39})"
 _FRACTION = "|".join(rf"[1-9][0-9]{{{n - 1}}}\.[0-9]{{1,{15 - n}}}" for n in range(1, 15))
 
 
 def number() -> str:
-    """At most 15 digits in all, the zero in front of the point included; exponents of two digits."""
+    """Whole numbers, and fractions of at most 15 digits in all, the zero in front of the point
+    included; exponents of two digits."""
     small = "|".join([r"0\.0{1,3}", *(rf"0\.0{{{z}}}[1-9][0-9]{{0,{13 - z}}}" for z in range(4))])
     exponent = r"[1-9](\.[0-9]{0,13}[1-9])?e(-(0[5-9]|[1-9][0-9])|\+(1[6-9]|[2-9][0-9]))"
     return rf"({INTEGER}|-?({small}|{_FRACTION}|{exponent}))"

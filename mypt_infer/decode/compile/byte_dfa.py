@@ -313,8 +313,10 @@ def ident_dfa() -> ByteDfa:
     return _closed("ident", step, bytes([QUOTE]))
 
 
-# The digits that a float keeps: each number with at most as many is canonical as it is written.
+# The digits that a float keeps: each fraction with at most as many is canonical as it is written.
 DIGITS = 15
+# The digits of whole numbers, such as ids of 18 digits: more than 128 bits.
+_WHOLE_DIGITS = 40
 # The bytes that can follow a number.
 _AFTER_NUMBER = b",}]"
 # And where it is between tags, on a line of its own.
@@ -361,7 +363,7 @@ class _Number(NamedTuple):
                 return _Number({"": "0", "-": "-0"}[self.part], 1)
             return _Number("int", 1, lone=fraction)
         if self.part == "int":
-            return _Number("int", self.used + 1) if self.used < DIGITS else None
+            return _Number("int", self.used + 1) if self.used < _WHOLE_DIGITS else None
         zeros = self.zeros + 1 if zero and self.zeros >= 0 else -1
         if self.part in ("0", "-0") or self.used >= DIGITS or zeros > _SMALL:
             return None
@@ -392,7 +394,7 @@ _EXPONENTS: dict[str, tuple[tuple[str, str], ...]] = {
 
 @lru_cache(maxsize=4)
 def number_dfa(*, fraction: bool, ends: bytes = _AFTER_NUMBER) -> ByteDfa:
-    """Returns the automaton of JSON numbers of at most DIGITS digits.
+    """Returns the automaton of JSON numbers: of DIGITS digits, or whole ones of more.
 
     They are canonical, except that fractions may end with zeros. Only whole numbers, unless
     `fraction`; an exponent has two digits. A number is over when a byte follows that is none of it,

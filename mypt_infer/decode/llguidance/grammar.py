@@ -19,6 +19,7 @@ from mypt_infer.decode.base.vocab import ROOM, vocabulary
 from mypt_infer.decode.compile.call_graph import CLOSED, around
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
 from mypt_infer.decode.llguidance.minimal_value import Hints, most_of_a_part
+from mypt_infer.decode.llguidance.number_ranges import restated
 from mypt_infer.decode.llguidance.pattern_text import avoids
 from mypt_infer.decode.llguidance.response import GUIDANCE, SPACING
 from mypt_spec import Dialect
@@ -225,7 +226,7 @@ def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> 
         ways.append(_row(before, i, after))
         rules.append(
             f"arguments_{i}: %json "
-            + json.dumps({**schema_of(tool, kind), GUIDANCE: SPACING}, ensure_ascii=False)
+            + json.dumps({**restated(schema_of(tool, kind)), GUIDANCE: SPACING}, ensure_ascii=False)
         )
     start = " | ".join(ways)
     if kind in IDS_LAST:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mypt_infer.decode.base.schemas import plain_schema, warn_of
+from mypt_infer.decode.llguidance.number_ranges import restated
 
 _ONE_LINE = {"\n": "\\n", "\r": "\\r"}
 _HEAD = '%llguidance {"no_forcing": true}\n'
@@ -56,7 +57,8 @@ class Response:
         if len(fields) != 1:
             raise ResponseError("a response is a regex, a schema or a lark grammar: name one")
         if self.schema is not None:
-            grammar = f"{_HEAD}start: %json {json.dumps(self.plain, ensure_ascii=False)}"
+            schema = json.dumps(restated(self.plain), ensure_ascii=False)
+            grammar = f"{_HEAD}start: %json {schema}"
             _, notes = plain_schema(self.schema, strict=self.strict)
             warn_of(notes, "the schema of the response")
         elif not isinstance(text := getattr(self, fields[0]), str):

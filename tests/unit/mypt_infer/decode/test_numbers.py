@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 
 from mypt_infer.decode import Decoder, SchemaFault
 from mypt_infer.decode.compile.byte_dfa import number_dfa
+from mypt_spec.bodies.json_schema import misfits
 from tests.support.build import function
-from tests.support.decoding import requiring, takes_body
+from tests.support.decoding import in_call, requiring, takes_body
 from tests.support.examples import examples
 
 
@@ -78,6 +80,89 @@ def test_a_fraction_may_end_with_zeros(text: str) -> None:
 def test_calls_hold_zeros_at_the_end_of_fractions(schema: dict[str, Any]) -> None:
     made = Decoder("mypt", [requiring(a=schema)], engine="auto")
     assert takes_body(made, '{"name": "t", "a": 19.90}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "fit", "unfit"),
+    [
+        ({"exclusiveMinimum": 0}, ["0.50", "0.0010", "12.00"], ["0", "0.0", "-1"]),
+        ({"exclusiveMinimum": 0, "maximum": 0.5}, ["0.5", "0.25", "0.30"], ["0", "0.0", "0.51"]),
+        ({"exclusiveMinimum": 5}, ["5.0010", "6"], ["5", "5.0", "5.00"]),
+        ({"maximum": 0.55}, ["0.5", "0.54", "-0.50", "-3"], ["0.6", "0.551"]),
+        ({"exclusiveMaximum": 0.55}, ["0.5", "0.549"], ["0.55", "0.550"]),
+        ({"minimum": -1.25, "maximum": 1}, ["-0.50", "-1.2", "-1.25", "1.00"], ["-1.26", "1.01"]),
+        ({"exclusiveMaximum": 0}, ["-0.50", "-2"], ["0", "0.0", "0.1"]),
+    ],
+    ids=str,
+)
+def test_zeros_at_the_end_within_bounds(
+    schema: dict[str, Any], fit: list[str], unfit: list[str]
+) -> None:
+    pytest.importorskip("llguidance")
+    made = Decoder("mypt", [requiring(a={"type": ["number", "null"], **schema})], engine="auto")
+    for text in [*fit, *unfit, "null"]:
+        assert takes_body(made, f'{{"name": "t", "a": {text}}}') == (text not in unfit), text
+
+
+_NUMBERS = st.decimals(-30, 30, places=2) | st.decimals(-1, 1, places=1) | st.integers(-3, 30)
+
+
+@settings(max_examples=examples(30))
+@given(
+    st.dictionaries(
+        st.sampled_from(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]),
+        _NUMBERS.map(float), min_size=1, max_size=2,
+    ),
+    st.lists(st.tuples(_NUMBERS, st.integers(-2, 2), st.integers(0, 4)), min_size=1, max_size=8),
+)  # fmt: skip
+def test_bounds_agree_with_the_validator(
+    bounds: dict[str, float], numbers: list[tuple[Any, int, int]]
+) -> None:
+    """What is written fits. What fits is written, but for zeros that are refused at once where the
+    number may end, so that no digit has to follow them; or one more zero is written."""
+    pytest.importorskip("llguidance")
+    schema = {"type": "number", **bounds}
+    try:
+        made = Decoder("mypt", [requiring(a=schema)], engine="auto")
+    except ValueError:
+        made = None  # no number fits
+    for number, steps, zeros in numbers:
+        for near in (number, *bounds.values()):
+            text = _spelled(Decimal(str(near)) + steps * Decimal("0.01"), zeros)
+            fits = not misfits(float(text), schema)
+            body = f'{{"name": "t", "a": {text}'
+            taken = made is not None and takes_body(made, body + "}")
+            assert fits or not taken, text
+            if fits and not taken:
+                assert made is not None, text
+                ids = [made.dialect.tokenizer.encode(letter)[0] for letter in body]
+                legal = made.accepts(in_call(made), ids)
+                ends = legal < len(ids) and takes_body(made, body[:legal] + "}")
+                assert "." in text, text
+                assert not body[legal:].strip("0."), text
+                assert ends or takes_body(made, body + "0}"), text
+
+
+def _spelled(number: Decimal, zeros: int) -> str:
+    """Returns the number with zeros at its end, as long as canonical JSON has no exponent."""
+    text = f"{number + 0:f}"
+    text = text.rstrip("0").removesuffix(".") if "." in text else text
+    return text + ("." * ("." not in text) + "0" * zeros if zeros else "")
+
+
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_long_ids_are_written_exactly(engine: str, kind: str) -> None:
+    """llguidance and xgrammar let whole numbers have any length; here 40 digits are the most."""
+    if engine == "llguidance":
+        pytest.importorskip("llguidance")
+    made = Decoder("mypt", [requiring(a={"type": kind})], engine=engine)
+    for text in ("123456789012345678", "-18446744073709551615", "9" * 40):
+        assert takes_body(made, f'{{"name": "t", "a": {text}}}'), text
+        assert not misfits(json.loads(text), {"type": kind})
+    assert not takes_body(made, f'{{"name": "t", "a": {"9" * 41}}}')
+    # A float keeps 15 digits, so that a fraction of more may be another number than it says.
+    assert not takes_body(made, '{"name": "t", "a": 1234567890123456.5}')
 
 
 BOUNDS = [

@@ -89,7 +89,7 @@ SPELLED = "|".join(map(regex.escape, (*TAGS, *mypt_spec.load(FOLDER).table.speci
 END = r"\n</parameter>\n"
 # A text up to the tag after it. The line end before that tag belongs to the tag.
 TEXT = rf"(?s:(?:(?!{SPELLED}).)*){END}"
-INTEGER = r"(?:-?[1-9]\d{0,14}|0)" + END
+INTEGER = r"(?:-?[1-9]\d{0,39}|0)" + END
 
 
 def argument(key: str, value: str, *, needed: bool = False) -> str:
