@@ -262,12 +262,13 @@ def signs(tags: tuple[str, ...]) -> frozenset[str]:
 class Pieces(NamedTuple):
     """What a text must not spell so that `fragment` finds nothing in it.
 
-    `anywhere`: in no place. `first`: not at its beginning. `last`: not at its end, nor with white
-    space after it. A text without these is without cut tags; a few words are among them, too, such
-    as `<tinker`.
+    `anywhere`: in no place. `words`: only as the beginning of a word in ASCII, or of the tag.
+    `first`: not at its beginning. `last`: not at its end, nor with white space after it. A text
+    without these is without cut tags; a few texts are among them, too, such as `a/tin>`.
     """
 
     anywhere: tuple[str, ...]
+    words: tuple[str, ...]
     first: tuple[str, ...]
     last: tuple[str, ...]
 
@@ -276,13 +277,17 @@ def pieces(tags: tuple[str, ...]) -> Pieces:
     """Returns the pieces of tags that `fragment` takes for cut ones.
 
     >>> pieces(("</tin>",))
-    Pieces(anywhere=('</tin', '/tin>'), first=('tin>',), last=('</t', '</ti'))
+    Pieces(anywhere=('/tin>',), words=('</tin',), first=('tin>',), last=('</t', '</ti', '</tin'))
     """
     complete = [t for t in tags if t.startswith("<") and t.endswith(">")]
     closing = [t for t in complete if t.startswith("</")]
-    anywhere = (*(t[:-1] for t in complete), *(t[1:] for t in closing))
-    last = {t[:n] for t in complete for n in range(_SHORTEST, len(t) - 1)}
-    return Pieces(anywhere, tuple(t[2:] for t in closing), tuple(sorted(last)))
+    last = {t[:n] for t in complete for n in range(_SHORTEST, len(t))}
+    return Pieces(
+        tuple(t[1:] for t in closing),
+        tuple(t[:-1] for t in complete),
+        tuple(t[2:] for t in closing),
+        tuple(sorted(last)),
+    )
 
 
 @lru_cache(maxsize=32)

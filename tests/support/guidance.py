@@ -24,9 +24,9 @@ from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
 from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.support.decoding import TOOLS
 
+# Of tags with attributes, what is almost their first word: it must go on as the tag.
+ALMOST = {"mypt-3b": ["<toolcal", "<toolresu"]}
 STRING = r'"([^"\\\x00-\x1f\x7f]|\\["\\nrtfb]|\\u00(0[0-7bef]|1[0-9a-f]))*"'
-# Of tags with attributes, what is almost their first word.
-ALMOST = {"mypt-3b": ["<toolcal", "</toolcal", "<toolresu"]}
 SPACES = (
     r"\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 )
@@ -124,16 +124,18 @@ class Judge:
         self.terminals["TEXT"] = f"/(?s:.+)/ & {self.no_tag}{self.no_piece(name)}"
 
     def no_piece(self, name: str) -> str:
-        """Says that a text holds no cut tag (MYP801), and none that is almost one of a call."""
+        """Says that a text holds no cut tag (MYP801), and no beginning of a tag with attributes.
+
+        A piece that goes on as a word of other letters than ASCII is refused, too.
+        """
         inner = [t for t in inner_tags(self.table, self.machine) if t[0] + t[-1] == "<>"]
         if not inner:
             return ""
         closing = [t for t in inner if t.startswith("</")]
-        anywhere = [*(t[:-1] for t in inner), *(t[1:] for t in closing), *ALMOST.get(name, ())]
-        last = sorted({t[:n] for t in inner for n in range(3, len(t) - 1)})
-        anywhere = [w for w in anywhere if not any(o in w and o != w for o in anywhere)]
+        last = sorted({t[:n] for t in inner for n in range(3, len(t))})
         ways = [
-            f"(?s:.*)({_any(anywhere)})(?s:.*)",
+            rf"(?s:.*)({_any([t[:-1] for t in inner])})[^A-Za-z0-9_>-](?s:.*)",
+            f"(?s:.*)({_any([*(t[1:] for t in closing), *ALMOST.get(name, ())])})(?s:.*)",
             *[f"({_any([t[2:] for t in closing])})(?s:.*)"] * bool(closing),
             f"(?s:.*)({_any(last)})[{SPACES}]*",
         ]

@@ -24,6 +24,7 @@ True
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -120,6 +121,7 @@ def text_dfa(
     led_tags: dict[str, str],
     led_ids: dict[int, str],
     *,
+    only_words: Sequence[str] = (),
     never_first: Sequence[str] = (),
     never_last: Sequence[str] = (),
     name: str = "text",
@@ -130,7 +132,8 @@ def text_dfa(
     `led_tags` (tag -> white space) end the text only if this white space is all there is before the
     tag. `led_ids` (id -> white space) end the text only directly after this white space. The text
     does not begin with any of `never_first`, nor ends with any of `never_last` and white space;
-    these are beginnings of forbidden spellings.
+    these are beginnings of forbidden spellings. With those of `only_words`, a forbidden spelling or
+    a longer word in ASCII begins.
     """
     ends = {_codes(f): f for f in forbidden}
     leads = {_codes(space) for space in led_ids.values()}
@@ -139,7 +142,9 @@ def text_dfa(
         (START, *_codes(space + tag)): ("first led", tag) for tag, space in led_tags.items()
     }
     refused = {(START, *_codes(piece)) for piece in never_first}
+    begun_words = {_codes(word) for word in only_words}
     patterns = [*ends, *leads, *((START, *lead) for lead in leads), *opening, *refused, (START,)]
+    patterns += begun_words
     kept_out = {*opening, *ends, *refused, (START,)}
     order = [p for p in _matcher(patterns) if p not in kept_out]
     order = [(START,), *order]
@@ -147,17 +152,21 @@ def text_dfa(
     pending = {p: len(order) + i for i, p in enumerate(_PENDING)}
     exits: list[Symbol] = [*(("tag", t) for t in tags), *opening.values()]
     step = np.full((len(order) + len(pending), 256), DEAD, dtype=np.int32)
+    longest_first = sorted(ends, key=len, reverse=True)
     for codes, state in states.items():
+        in_word = any(_ends(codes, word) for word in begun_words)
         for byte in range(0x80):
             new = (*codes, byte)
-            ending = next((e for e in ends if _ends(new, e)), None)
+            ending = next((e for e in longest_first if _ends(new, e)), None)
             if new in opening:
                 step[state, byte] = -2 - exits.index(opening[new])
             elif ending is None and new not in refused:
-                step[state, byte] = _longest(new, states)
+                if not in_word or byte in _WORD:
+                    step[state, byte] = _longest(new, states)
             elif ending is not None and ends[ending] in tags:
                 step[state, byte] = -2 - exits.index(("tag", ends[ending]))
-        _lead_bytes(step, state, pending)
+        if not in_word:
+            _lead_bytes(step, state, pending)
     _pending_bytes(step, pending, states[()])
     size = len(step)
     whole = np.array([s < len(order) for s in range(size)])
@@ -177,6 +186,8 @@ def text_dfa(
     return _without_last(leaf, [*begun, *nothing_begun], [*inside, *nothing_begun], firsts)
 
 
+# What goes on with a word.
+_WORD = (string.ascii_letters + string.digits + "_-").encode()
 # White space, as Python's regular expressions understand it; in UTF-8.
 _SPACES = {c.encode() for c in map(chr, range(0x3001)) if c.isspace()}
 _PARTS = {space[:n] for space in _SPACES for n in range(1, len(space))}

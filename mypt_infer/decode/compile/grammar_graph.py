@@ -55,7 +55,6 @@ from mypt_spec.states import awaits_result, model_writes, open_blocks
 from mypt_spec.table import CALLS, LISTS, TEXT, Piece, Terminal
 
 _CALLED = (*CALLS, *LISTS)
-_WORD = re.compile(r"</?[\w-]+")
 
 
 @dataclass(frozen=True)
@@ -123,10 +122,7 @@ class GrammarGraph:
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
         self.writable = model_writes(self.machine, self.table)
-        inner = inner_tags(self.table, self.machine)
-        self.pieces = pieces(inner)
-        # Tags whose beginning is a mistake in a text, so that it must go on as this tag.
-        self.begun = {*inner, *self.table.attributed}
+        self.pieces = pieces(inner_tags(self.table, self.machine))
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
         self.forbidden = forbidden_texts(dialect)
         self.text = entry_of(_texts, dialect.fingerprint, self._text_leaf)
@@ -293,7 +289,7 @@ class GrammarGraph:
             token = self.table.special[pieces.pop(0).value]
         while token < 0 and pieces and pieces[0].kind == "text":
             text += pieces.pop(0).value
-        if self._is_begun(terminal):
+        if terminal.shown in self.table.attributed:
             begun = self._beginning(text)
             text, pieces = begun, [Piece("text", text.removeprefix(begun)), *pieces]
         tail = tuple((p.kind if p.kind != "space" else "text", p.value) for p in pieces)
@@ -320,28 +316,25 @@ class GrammarGraph:
         tags = sorted({h.text for h in mine if h.token < 0 and not h.lead})
         led_tags = {h.text: h.lead for h in mine if h.token < 0 and h.lead}
         led_ids = {h.token: h.lead for h in mine if h.token >= 0 and h.lead}
-        begun = [self.heads[n].text for n, t in self.table.terminals.items() if self._is_begun(t)]
+        attributed = [t for t in self.table.plain_tags if t.shown in self.table.attributed]
+        begun = [self.heads[t.name].text for t in attributed]
         spellings = {*self.forbidden, *self.pieces.anywhere, *begun}
-        shortest = [s for s in spellings if not any(o in s and o != s for o in spellings)]
+        shortest = [
+            s for s in spellings if s in tags or not any(o in s and o != s for o in spellings)
+        ]
         return text_dfa(
-            sorted(shortest), tags, led_tags, led_ids,
+            sorted(shortest), tags, led_tags, led_ids, only_words=self.pieces.words,
             never_first=self.pieces.first, never_last=self.pieces.last,
         )  # fmt: skip
 
-    def _is_begun(self, terminal: Terminal) -> bool:
-        return terminal.shown in self.begun and terminal in self.table.plain_tags
-
     def _beginning(self, tag: str) -> str:
-        """Returns the shortest beginning of a tag that is a mistake in a text, whatever follows.
+        """Returns the shortest beginning of a tag with attributes that is almost the tag.
 
-        That is the tag's word, or less of it, which is almost the tag; the tag itself if it has no
-        word.
+        Whatever follows it is then a mistake in a text, so that it must go on as this tag.
         """
-        word = _WORD.match(tag)
-        if word is None:
-            return tag
-        ways = (word[0][:n] for n in range(1, word.end()))
-        return next((way for way in ways if near_miss(way + ">", self.table)), word[0])
+        word = tag.split(maxsplit=1)[0]
+        ways = (word[:n] for n in range(1, len(word)))
+        return next((way for way in ways if near_miss(way + ">", self.table)), word)
 
 
 def kinds_of(dialect: Dialect, block: int) -> list[str]:
