@@ -219,6 +219,39 @@ def each_weight(folder: Path) -> dict[str, Callable[[], Tensor]]:
     return out
 
 
+def check_generation(folder: Path) -> None:
+    """Raises ModelError for a `generation_config.json` that is broken, or of another vocabulary."""
+    path = folder / GENERATION
+    if not path.is_file():
+        return
+    hint = "copy the file that came with the model, or delete it"
+    try:
+        settings, raw = read_object(path), raw_config(folder)
+    except ModelError as error:
+        raise ModelError(f"{error}; {hint}") from None
+    nested = raw.get("text_config")
+    size = raw.get("vocab_size", nested.get("vocab_size") if isinstance(nested, dict) else None)
+    for key, (kinds, noun) in _SETTINGS.items():
+        value = settings.get(key)
+        values = value if isinstance(value, list) and key == "eos_token_id" else [value]
+        for item in values:
+            is_kind = isinstance(item, kinds) and isinstance(item, bool) == (kinds is bool)
+            if item is not None and not is_kind:
+                raise ModelError(f"{path}: {key} is {item!r}, expected {noun}; {hint}")
+            if key == "eos_token_id" and item is not None and not 0 <= item < (size or item + 1):
+                problem = f"eos_token_id is {item}, but the model has {size} ids"
+                raise ModelError(f"{path}: {problem}; {hint}")
+
+
+# What is read of the settings of generation: the types, and how a message names them.
+_SETTINGS: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(("eos_token_id", "bos_token_id", "pad_token_id"), (int, "the id of a token")),
+    **dict.fromkeys(("temperature", "top_p", "min_p"), (int | float, "a number")),
+    **dict.fromkeys(("top_k", "max_new_tokens", "max_length"), (int, "a whole number")),
+    "do_sample": (bool, "true or false"),
+}
+
+
 def check_layers(folder: Path) -> None:
     """Raises ModelError if `config.json` says another number of layers than the weights have.
 

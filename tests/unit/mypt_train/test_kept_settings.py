@@ -13,6 +13,7 @@ from tests.support.training import SHAPE, config, data
 
 pytest.importorskip("torch")
 
+from mypt_infer.generate.llama import load
 from mypt_train.export.folder import export
 from mypt_train.training.parts.config import Config
 from mypt_train.training.trainer import train
@@ -68,3 +69,35 @@ def test_what_a_model_says_of_itself_survives(
     settings = read(exported / "generation_config.json")
     assert (settings["temperature"], settings["top_p"]) == (0.2, 0.9)
     assert not {"transformers_version", "_from_model_config"} & settings.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "expected an object"),
+        ('{"temperature": "hot"}', "temperature is 'hot', expected a number"),
+        ('{"do_sample": 1}', "do_sample is 1, expected true or false"),
+        ('{"eos_token_id": [2, "x"]}', "eos_token_id is 'x', expected the id of a token"),
+        ('{"eos_token_id": true}', "eos_token_id is True, expected the id of a token"),
+        ('{"eos_token_id": [2, 999999]}', "eos_token_id is 999999, but the model has"),
+        ('{"eos_token_id": -1}', "eos_token_id is -1, but the model has"),
+    ],
+)
+def test_broken_settings_of_generation_are_named(
+    base: tuple[Path, Path], text: str, words: str, tmp_path: Path
+) -> None:
+    from mypt_model.shape import ModelError
+
+    rows, folder = base
+    for file in folder.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    (tmp_path / "generation_config.json").unlink()
+    (tmp_path / "generation_config.json").write_text(text)
+    with pytest.raises(ModelError) as caught:
+        load(tmp_path)
+    assert words in str(caught.value)
+    assert "copy the file that came with the model, or delete it" in str(caught.value)
+    with pytest.raises(ModelError) as again:
+        train(rows, config(steps=2) | {"model": {}}, tmp_path / "run", init_from=tmp_path)
+    assert str(again.value) == str(caught.value)
