@@ -220,6 +220,9 @@ class Converter:
             why = f"{self.target.name} has none; it is the system prompt there"
             losses.append(Loss(first, steps[0].at, why))
             steps[0] = replace(steps[0], kind="system")
+        if system is None:
+            default = self.target.adapter.default_system(tools=bool(extras.get("tools")))
+            system = default or None
         if system is not None and "system" in kinds and not any(s.kind == "system" for s in steps):
             steps.insert(0, Step("system", system))
         if not self.bridge.PARALLEL and "call" in kinds:

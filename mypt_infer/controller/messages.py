@@ -47,8 +47,10 @@ def append_messages(
     if episode is None:
         raise ValueError("the messages cannot be read")
     begun = history.format.begins if history.ids else frozenset()
+    default = f"/{d.adapter.SCHEMA.messages}" if history.ids else None  # place of a default message
+    said = (message for message in episode.messages if message.at.pointer != default)
     events, notices = _harmless(
-        [e for e in events_of(episode.messages, d.table) if e.terminal not in begun], history
+        [e for e in events_of(said, d.table) if e.terminal not in begun], history
     )
     _check(events, history)
     history.reopen()

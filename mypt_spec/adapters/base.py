@@ -86,6 +86,13 @@ class Adapter(ABC):
         """Returns the findings about an Episode, completed by what a record says about its text."""
         return findings
 
+    def default_system(self, *, tools: bool) -> str:
+        """Returns the text of the system message of a record that has none, with or without tools.
+
+        It is "" where the format has no such text.
+        """
+        return ""
+
     @property
     def chat(self) -> Chat | None:
         """Returns what the pieces of a chat are, where faults have the names that all chats have.

@@ -301,4 +301,12 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
     intro = source.get("tools", {}).get("before", "")
     need(not (intro and "tools" in paths), "[tools]", "[blocks] has a block for them")
     last, options = source.get("tools_before") == "last", options_of(source, paths, need)
-    return Messages(paths, table, begin, finish, last=last, intro=intro, options=options)
+    defaults = source.get("defaults", {})
+    need(not defaults or "system" in paths, "[defaults]", "[blocks] has no block for it: system")
+    fine = "system_with_tools" not in defaults or bool(intro) or "tools" in paths
+    need(fine, "[defaults]", '"system_with_tools" needs "tools" in [blocks], or [tools]')
+    fine = not (defaults and options.system)
+    need(fine, "[defaults]", 'cannot be combined with "system" in [options]')
+    return Messages(
+        paths, table, begin, finish, last=last, intro=intro, options=options, defaults=defaults
+    )

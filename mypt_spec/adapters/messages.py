@@ -20,6 +20,10 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
     [tools]
     before = "Use these functions: "    # with the definitions, before the text of the first user
 
+    [defaults]
+    system = "You are helpful."         # the system message of a record that has none
+    system_with_tools = ""              # the same beside tools; by default, that above
+
 Options of a format's template are `[options]` and `[[option]]`; see `template_options`.
 
 A piece that is left out, and `developer`, is nothing that a record of the dialect can have. Pieces
@@ -108,9 +112,11 @@ class Messages(Adapter):
         last: bool = False,
         intro: str = "",
         options: TemplateOptions | None = None,
+        defaults: Mapping[str, str] | None = None,
     ) -> None:
         self.paths, self.table = paths, table
         self.options = options or TemplateOptions()
+        self.defaults = defaults or {}
         self.begin, self.finish = begin, finish
         self.intro = intro  # what comes before definitions that are part of a question
         self.last = last  # tools are before the last user, not before the first
@@ -177,6 +183,11 @@ class Messages(Adapter):
         """Returns the options with which prompts end with an empty thought, as metadata."""
         return self.options.prompting
 
+    def default_system(self, *, tools: bool) -> str:
+        """Returns the text of the system message of a record that has none."""
+        text = self.defaults.get("system", "")
+        return self.defaults.get("system_with_tools", text) if tools else text
+
     def tools(self, episode: Episode) -> list[dict[str, Any]]:
         """Returns the definitions of tools in an Episode; none where they cannot be read."""
         if not self.intro:
@@ -199,8 +210,15 @@ class Messages(Adapter):
         messages: list[ChatMessage] = record[self.SCHEMA.messages]
         record_options = record.get(KEY, {})
         head = self.options.text(record_options, tools="tools" in record)
-        if head:
+        default = self.default_system(tools="tools" in record)
+        default = default if messages[0].role != "system" else ""
+        if head and default and self.options.block == "system":  # one text
+            messages = self._with_options(blocks, head + default, messages, reader)
+        elif head:
             messages = self._with_options(blocks, head, messages, reader)
+        if default and not (head and self.options.block == "system"):
+            at = reader.top(self.SCHEMA.messages)
+            self._add(blocks, Part("system", default, at=at), "head", Place())
         last, empty = messages[-1], self.options.empty_thought(record_options)
         if empty and last.role == "assistant" and last.thought is None:
             messages = [*messages[:-1], replace(last, thought=("", ROLE))]
@@ -260,6 +278,7 @@ class Messages(Adapter):
     ) -> None:
         """Adds a finding for an empty message whose block is there for tools or options alone."""
         shared = self.paths.get("tools", ("",))[0] == self.paths.get(message.role, (None,))[0]
+        shared = shared and not self.default_system(tools=True)
         beside = "before the tools" if shared and "tools" in record else ""
         beside = "after that of the options" if options else beside
         if beside and not message.content:
@@ -433,6 +452,9 @@ class Messages(Adapter):
             raise ValueError("no record can say this: the tools are not before the last question")
         options = episode.meta.get(KEY, {})
         out = self.options.without_options(out, options, tools="tools" in top)
+        default = self.default_system(tools="tools" in top)
+        if default and not (out and out[0][ROLE] == "system"):
+            raise ValueError("no record can say this: the system message is not the default one")
         ordered = ({key: m[key] for key in _ORDER if key in m} | m for m in out)
         return {self.SCHEMA.messages: [*ordered]} | top
 
@@ -450,7 +472,10 @@ class Messages(Adapter):
             alone = self.pieces.get((message.role, "text"), "")
             pieces = {self.pieces.get((message.role, part.kind)) for part in parts}
             # Without text, a block is an empty message, unless another piece says why it is there.
-            if alone and not pieces & {"call", "result", "tools"}:
+            reasons = {"call", "result"} | (
+                {"tools"} if not self.default_system(tools=True) else set()
+            )
+            if alone and not pieces & reasons:
                 parts.append(Part("text", ""))
         out = []
         for part in parts:

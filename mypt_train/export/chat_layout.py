@@ -36,7 +36,8 @@ class ChatLayout:
     `last`, tools are before the last question, else before the first; with `told`, they are part of
     its text, after these words. `inline` maps a piece to the
     kind of block that its text may spell. With `empty`, a thought without text is one. `options`
-    are those that a chat may be asked for with.
+    are those that a chat may be asked for with. `system` is the system message of a chat that has
+    none: without tools, and with them.
     """
 
     paths: dict[str, Path]
@@ -48,6 +49,7 @@ class ChatLayout:
     told: str = ""
     inline: dict[str, str] = field(default_factory=dict)
     options: TemplateOptions = field(default_factory=TemplateOptions)
+    system: tuple[str, str] = ("", "")
 
     @property
     def turns(self) -> bool:
@@ -74,6 +76,7 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
                 empty=True,
                 told=adapter.intro,
                 options=adapter.options,
+                system=(adapter.default_system(tools=False), adapter.default_system(tools=True)),
             )
         if isinstance(adapter, Declared):
             return _declared(dialect, adapter)

