@@ -19,6 +19,7 @@ from mypt_cli.parser import Parser
 from mypt_cli.store.gguf import model_path
 from mypt_infer.run_format import format_of
 from mypt_spec import Dialect
+from mypt_spec.episode import as_read
 from mypt_spec.table import TEXT
 from mypt_spec.tokenizer.vocabulary import COPIES
 
@@ -197,7 +198,8 @@ def _summary(generation: Generation) -> dict[str, Any]:
     record = None
     if episode is not None:
         with suppress(ValueError):
-            record = generation.dialect.write(episode)
+            dialect = generation.dialect
+            record = dialect.write(as_read(episode, dialect.table))
     drawn = [s for s in generation.steps if s.refused_mass is not None]
     return {
         "text": generation.text,

@@ -184,6 +184,7 @@ class Converter:
         built = self.bridge.record(conversation, self.target.table)
         keys = {"language", *self.bridge.EXTRAS}  # besides metadata
         built |= {k: v for k, v in conversation.extras.items() if k.startswith("_") or k in keys}
+        conversation = replace(conversation, steps=self.bridge.stripped(conversation.steps))
         episode, findings = self.checker.read(built)
         errors = [f for f in _against(self.checker, findings, ("error",)) if f.severity == "error"]
         there = self.bridge.steps(built, self.target.table).steps if findings else ()

@@ -10,7 +10,7 @@ return them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, zip_longest
 from typing import Any, NamedTuple
 
@@ -128,6 +128,20 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
         out += run
     some = any(p.kind == "text" and p.text for p in out)
     return tuple(p for p in out if p.kind != "text" or p.text or not some)
+
+
+def as_read(episode: Episode, table: TokenTable) -> Episode:
+    """Returns an Episode with what a model wrote as reading a record leaves it: stripped."""
+
+    def parts(message: Message) -> Iterator[Part]:
+        for part in message.parts:
+            opener = table.openers[message.role if part.kind == "text" else part.kind]
+            text = opener.stripped(part.text) if opener.body_by_model else part.text
+            if text or part.kind != "text":
+                yield replace(part, text=text)
+
+    messages = (m if not m.parts else replace(m, parts=(*parts(m),)) for m in episode.messages)
+    return replace(episode, messages=(*messages,))
 
 
 def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]:

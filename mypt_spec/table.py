@@ -136,7 +136,8 @@ class Terminal:
     that of the tag differs; `body_origin` is who writes the content at run time, where that is not
     the model for what it learns, and the system for the rest. `role` is what the block is to
     people: "thought" (not shown, with its own budget), "citation", "result" (of a tool, in a block
-    that would begin a turn otherwise), or "" for all others.
+    that would begin a turn otherwise), or "" for all others. `strip` says at which ends white space
+    is taken from its text when a record is read: "both", "left", "right", or "" for none.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
@@ -166,6 +167,7 @@ class Terminal:
     joins: str = ""
     after: str = ""
     before: str = ""
+    strip: str = ""
     also: tuple[tuple[Piece, ...], ...] = ()
     ends: tuple[str, ...] = field(init=False, repr=False, compare=False)
     led: bool = field(init=False, repr=False, compare=False)
@@ -207,6 +209,11 @@ class Terminal:
     def body_by_model(self) -> bool:
         """Returns whether the model writes the text in the block that it opens."""
         return self.body_origin == "model" if self.body_origin else bool(self.body_loss)
+
+    def stripped(self, text: str) -> str:
+        """Returns a text of the block that it opens without the white space that is stripped."""
+        text = text.lstrip() if self.strip in ("both", "left") else text
+        return text.rstrip() if self.strip in ("both", "right") else text
 
     def spell(
         self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None
@@ -482,12 +489,6 @@ class TokenTable:
     def attributed(self) -> tuple[str, ...]:
         """Returns the tags with attributes, as people write them."""
         return tuple(t.shown for t in self.plain_tags if t.patterns)
-
-    @cached_property
-    def attributes(self) -> tuple[re.Pattern[str], ...]:
-        """Returns the patterns of attribute values."""
-        values = {p for t in self.terminals.values() for p in t.patterns.values()}
-        return tuple(map(re.compile, sorted(values)))
 
     @cached_property
     def spellings(self) -> tuple[Terminal, ...]:

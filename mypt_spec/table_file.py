@@ -55,7 +55,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], bool]] = {  # of (what is said, the 
 }
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
-    *("joins", "before", "after"),
+    *("joins", "before", "after", "strip"),
 )
 
 
@@ -293,6 +293,8 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
             need(end in blocks, t.name, f"closes {end!r}, which nothing opens")
         text = '"before" is of another opening tag of a block: the kind that it begins with, not '
         need(not t.before or usual >= {t.opens, t.before}, t.name, f"{text}{t.before!r}")
+        text = f'"strip" is of a block of text, the body is {t.body!r}'
+        need(not t.strip or t.body == "text", t.name, text)
 
 
 def _check_head(head: dict[str, Any], terminals: dict[str, Terminal], need: Need) -> None:

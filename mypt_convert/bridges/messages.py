@@ -5,7 +5,8 @@ What of these a dialect has is what its adapter has a block for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mypt_convert.bridges.steps import (
@@ -18,6 +19,8 @@ from mypt_convert.bridges.steps import (
     call_of,
     calls_of,
     metadata_of,
+    result_text,
+    result_value,
     tool_message,
     value_step,
 )
@@ -25,7 +28,7 @@ from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.dialect import Dialect
-from mypt_spec.table import TEXT, TokenTable
+from mypt_spec.table import TEXT, Terminal, TokenTable
 
 _KINDS = {"thought": "think", "answer": "text"}
 _RANKS = {"think": 0, "text": 1, "call": 2}
@@ -47,6 +50,7 @@ class MessageBridge(Bridge):
     with_text: bool = True
     NEEDS_IDS: bool = False
     DIVIDED: bool = True
+    openers: Mapping[str, Terminal] = field(default_factory=dict)  # of steps whose text is stripped
 
     @classmethod
     def of(cls, dialect: Dialect) -> MessageBridge:
@@ -66,9 +70,26 @@ class MessageBridge(Bridge):
         result = dialect.table.openers[paths["result"][-1]] if "result" in paths else None
         names_tool = result is not None and "name" in result.patterns
         with_id = result is not None and "id" in result.patterns
+        openers = {_KINDS.get(p, p): dialect.table.openers[path[-1]] for p, path in paths.items()}
         return cls(
-            frozenset(kinds), extras, "call" in paths, together, names_tool, with_text, with_id
-        )
+            frozenset(kinds), extras, "call" in paths, together, names_tool, with_text, with_id,
+            openers={kind: opener for kind, opener in openers.items() if opener.strip},
+        )  # fmt: skip
+
+    def stripped(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Returns steps without the white space that reading a record strips from their texts."""
+        out: list[Step] = []
+        for i, step in enumerate(steps):
+            opener = self.openers.get(step.kind)
+            if opener is None:
+                out.append(step)
+                continue
+            text = opener.stripped(result_text(step.value))
+            following = steps[i + 1].kind if i + 1 < len(steps) else ""
+            if text or step.kind != "text" or following != "call":
+                value = result_value(text) if step.kind == "result" else text
+                out.append(replace(step, value=value))
+        return tuple(out)
 
     def message_steps(self, message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
         role = message["role"]

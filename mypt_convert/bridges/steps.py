@@ -109,6 +109,10 @@ class Bridge:
         """Returns the steps of a message that is at a place, and is no result of role "tool"."""
         raise NotImplementedError
 
+    def stripped(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Returns steps without the white space that reading a record strips from their texts."""
+        return steps
+
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
         """Returns a record with the steps that have a place in it, in order; without extras."""
         raise NotImplementedError

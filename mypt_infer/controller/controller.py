@@ -28,6 +28,7 @@ from mypt_infer.tool_run import Unfinished
 from mypt_infer.toolbox import Toolbox
 from mypt_infer.truncate_result import count_result, truncate_result
 from mypt_spec import Dialect
+from mypt_spec.episode import as_read
 
 Message = dict[str, Any]
 
@@ -292,7 +293,8 @@ class Controller:
         if episode is None:
             raise ValueError(f"the history cannot be read: {findings[0].message}")
         try:
-            message = dict(d.write(episode)[d.adapter.SCHEMA.messages][-1])
+            record = d.write(as_read(episode, d.table))
+            message = dict(record[d.adapter.SCHEMA.messages][-1])
         except ValueError:
             # The answer spells a whole reference in ordinary letters, which no record can tell from
             # a real one.

@@ -36,6 +36,7 @@ from mypt_infer.toolbox import copied
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event as Tag
+from mypt_spec.episode import as_read
 
 AnyReply = int | Returned | Stop  # a reply, as a turn is given it
 KEY = "_transcript"
@@ -139,7 +140,7 @@ def written(dialect: Dialect, ids: Sequence[int]) -> dict[str, Any]:
     episode, findings = dialect.parse_ids(ids)
     if episode is None:
         raise ValueError(findings[0].message)
-    return dialect.write(episode)
+    return dialect.write(as_read(episode, dialect.table))
 
 
 def _fault(dialect: Dialect, ids: Sequence[int]) -> str:

@@ -62,6 +62,8 @@ class AdapterScan:
         self.checker, self.splitter = checker, splitter
         self.texts, self.longest = texts, longest
         self.tools = CleanTools(checker, splitter, texts)
+        # A text may be less than it is in the record: then it is read.
+        self.strips = any(t.strip for t in checker.dialect.table.terminals.values())
         self.skeletons = Memo[Hashable, Verdict](_ENTRIES, room=_ROOM)  # that are clean
         self.pieces = Memo[bytes, int](_ENTRIES)  # strings of each; -1: not clean
         self.decode = msgspec.json.Decoder().decode
@@ -193,6 +195,8 @@ class AdapterScan:
     def _are_clean(self, texts: Sequence[str]) -> bool:
         """Returns whether texts are clean: of one record, or of several."""
         if not all(texts) or any(map(str.isspace, texts)):
+            return False
+        if self.strips and any(text[0].isspace() or text[-1].isspace() for text in texts):
             return False
         content = "\n".join(texts)
         for first in self.texts.first:

@@ -155,7 +155,8 @@ class CleanShapes:
             return False
         if any(schema.name in names for schema in self.checker.limits.schemas):
             return False
-        return all(pattern.fullmatch(name) for pattern in self.table.attributes for name in names)
+        attributes = {p for t in self.table.terminals.values() for p in t.patterns.values()}
+        return all(re.fullmatch(pattern, name) for pattern in attributes for name in names)
 
     def _size(self, head: Head) -> int:
         """Returns the length of all top-level strings."""

@@ -204,6 +204,8 @@ class _File(TomlFile):
         data = self.read(source, "records")
         if data.get("shape") == SHAPE:
             return _messages(data, self.table, self.need)
+        fine = not any(t.strip for t in self.table.terminals.values())
+        self.need(fine, '"shape"', f'"strip" in tokens.toml needs shape = "{SHAPE}"')
         messages, begin = data.get("messages", "messages"), data.get("begin", "")
         self.mark(begin, '"begin"')
         roles: dict[str, _Role] = {}

@@ -18,18 +18,21 @@ from mypt_spec.adapters.template_options import KEY
 from mypt_spec.adapters.tool_chat import MAYBE, TEXT
 from mypt_spec.adapters.waiting import ANY, WaitingById, twice
 from mypt_spec.bodies.strict_json import Fault, faults, loads
-from mypt_spec.episode import Place
+from mypt_spec.episode import Attrs, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import (
     LANGUAGE,
     LIST,
     OBJECT,
+    PARTS,
     ROLE,
+    WEIGHT,
     Field,
     RecordSchema,
     check_record,
     metadata,
 )
+from mypt_spec.table import Terminal
 
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
 _LIST = Field(LIST, required=False)
@@ -60,6 +63,41 @@ class ChatMessage:
     name: str = ""
     called: str = ""
     meta: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Block:
+    """A message of an Episode while it is made. `source` is the record's message, or "result"."""
+
+    role: str
+    source: object
+    at: Place
+    parts: list[Part] = field(default_factory=list)
+    attrs: Attrs = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+    name_at: Place | None = None
+
+
+def stripped(text: str, opener: Terminal, at: Place) -> tuple[str, Place]:
+    """Returns a text without the white space that its block does not hold, and its place."""
+    out = opener.stripped(text)
+    if out == text:
+        return text, at
+    begin = text.index(out) if out else 0
+    return out, at._replace(span=(begin, begin + len(out)))
+
+
+def with_moved_weights(message: ChatMessage, opener: Terminal) -> ChatMessage:
+    """Returns a message whose parts with weights are those of its text when it is stripped."""
+    weight = message.meta.get(WEIGHT)
+    text, (_, span) = stripped(message.content, opener, Place())
+    if not isinstance(weight, dict) or span is None:
+        return message
+    parts = [
+        [*(min(max(n - span[0], 0), len(text)) for n in places), share]
+        for *places, share in weight[PARTS]
+    ]
+    return replace(message, content=text, meta=message.meta | {WEIGHT: weight | {PARTS: parts}})
 
 
 def shape_of(roles: frozenset[str], *, tools: bool, calls: bool, thoughts: bool) -> RecordSchema:

@@ -36,11 +36,19 @@ has no place for, such as ids, is metadata of the Episode, so it returns to the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader
-from mypt_spec.adapters.message_shape import THOUGHTS, ChatMessage, check_messages, shape_of
+from mypt_spec.adapters.message_shape import (
+    THOUGHTS,
+    Block,
+    ChatMessage,
+    check_messages,
+    shape_of,
+    stripped,
+    with_moved_weights,
+)
 from mypt_spec.adapters.objects import unsayable
 from mypt_spec.adapters.splitter import Splitter, splitter
 from mypt_spec.adapters.template_options import KEY, TemplateOptions
@@ -84,19 +92,6 @@ _MESSAGES = "messages"  # all this of each message, where one block has several
 _TOOLS = "tools"  # definitions of tools of which their text keeps less
 _CALLED = "role"  # of a message whose block another role has by itself
 _ORDER = (ROLE, THOUGHTS[0], "content", "tool_calls")  # of the keys of a message
-
-
-@dataclass(slots=True)
-class _Block:
-    """A message of an Episode while it is made. `source` is the record's message, or "result"."""
-
-    role: str
-    source: object
-    at: Place
-    parts: list[Part] = field(default_factory=list)
-    attrs: Attrs = ()
-    meta: dict[str, Any] = field(default_factory=dict)
-    name_at: Place | None = None
 
 
 class Messages(Adapter):
@@ -206,7 +201,7 @@ class Messages(Adapter):
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
         """Returns the messages of a record that `check` let through."""
-        blocks: list[_Block] = []
+        blocks: list[Block] = []
         messages: list[ChatMessage] = record[self.SCHEMA.messages]
         record_options = record.get(KEY, {})
         head = self.options.text(record_options, tools="tools" in record)
@@ -225,6 +220,7 @@ class Messages(Adapter):
         heads = self._tools_before(messages)
         turn = 0
         for i, message in enumerate(messages):
+            message = with_moved_weights(message, self._opener(self._piece(message)))
             prefix = options = head if i == 0 and message.role == self.options.block else ""
             if i == heads and "tools" in record and self.intro:
                 prefix = self.intro + write_indented(record["tools"], reader.table.literals)
@@ -252,7 +248,7 @@ class Messages(Adapter):
         ]
 
     def _with_options(
-        self, blocks: list[_Block], head: str, messages: list[ChatMessage], reader: Reader
+        self, blocks: list[Block], head: str, messages: list[ChatMessage], reader: Reader
     ) -> list[ChatMessage]:
         """Returns the messages, the first one in another block where the text of options has its.
 
@@ -281,12 +277,12 @@ class Messages(Adapter):
         shared = shared and not self.default_system(tools=True)
         beside = "before the tools" if shared and "tools" in record else ""
         beside = "after that of the options" if options else beside
-        if beside and not message.content:
+        if beside and not self._opener(message.role).stripped(message.content):
             problem = f"an empty text {beside} says nothing and does not come back"
             pointer = reader.at(i, "content").pointer
             reader.findings.append(Finding("MYP314", problem, pointer, help="leave it out"))
 
-    def _add_tools(self, blocks: list[_Block], record: dict[str, Any], reader: Reader) -> None:
+    def _add_tools(self, blocks: list[Block], record: dict[str, Any], reader: Reader) -> None:
         """Puts the definitions of tools into their block, and says what their text does not."""
         if "tools" not in record:
             return
@@ -308,25 +304,32 @@ class Messages(Adapter):
 
         The kind of each is that of the piece. Places count from where its own text begins.
         """
-        at = reader.at(i, "content")
+        piece = self._piece(message)
+        content, at = stripped(message.content, self._opener(piece), reader.at(i, "content"))
         if message.role in _HEADS:
-            at = at._replace(span=(-len(head), len(message.content))) if head else at
-            yield Part(message.role, head + message.content, at=at)
+            begin = at.span[0] if at.span else 0
+            at = at._replace(span=(begin - len(head), begin + len(content))) if head else at
+            yield Part(message.role, head + content, at=at)
             return
         if message.role == "tool":
             name = message.name or message.called
             attrs = self._attrs("result", name, message.answers)
             key = "tool_call_id" if "id" in self._patterns("result") else "name"
-            yield Part("result", message.content, attrs, at, reader.at(i, key))
+            yield Part("result", content, attrs, at, reader.at(i, key))
             return
         if message.thought is not None:
             text, key = message.thought
-            yield Part("thought", text, at=reader.at(i, key))
-        if message.content or not message.calls:
-            kind = "said" if message.calls and "said" in self.paths else "answer"
-            yield Part(kind, message.content, at=at)
+            text, thought_at = stripped(text, self._opener("thought"), reader.at(i, key))
+            yield Part("thought", text, at=thought_at)
+        if content or not message.calls:
+            yield Part(piece, content, at=at)
         if message.calls:
             yield from self._calls(message, i, reader)
+
+    def _piece(self, message: ChatMessage) -> str:
+        """Returns the piece that the content of a message is."""
+        spoken = "said" if message.calls and "said" in self.paths else "answer"
+        return {"tool": "result", "assistant": spoken}.get(message.role, message.role)
 
     def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[Part]:
         literals, body = reader.table.literals, self._opener("call").body
@@ -350,13 +353,13 @@ class Messages(Adapter):
         values = {"name": name, "id": ident}
         return tuple((key, values[key]) for key in self._patterns(piece) if values[key])
 
-    def _add(self, blocks: list[_Block], piece: Part, source: object, at: Place) -> None:
+    def _add(self, blocks: list[Block], piece: Part, source: object, at: Place) -> None:
         """Puts a piece into the block that it shares with the one before, or into a new one."""
         block, *inner = self.paths[piece.kind]
         heads = [b for b in blocks if b.role == block] if source == "head" else blocks[-1:]
         open_ = next((b for b in heads if b.role == block and source in (b.source, "head")), None)
         if open_ is None or block not in self.shared:
-            open_ = _Block(block, source, at if source != "head" else piece.at)
+            open_ = Block(block, source, at if source != "head" else piece.at)
             before = source == "head" and block == self.paths.get("system", ("",))[0]
             blocks.insert(0 if before else len(blocks), open_)
         if inner:
@@ -365,7 +368,7 @@ class Messages(Adapter):
             open_.attrs, open_.name_at = piece.attrs, piece.name_at
             open_.parts += [Part("text", piece.text, (), piece.at)] if piece.text else []
 
-    def _note(self, block: _Block, message: ChatMessage, at: str) -> None:
+    def _note(self, block: Block, message: ChatMessage, at: str) -> None:
         """Keeps what a message says that no text has a place for."""
         if message.role != "tool":
             meta = dict(message.meta)
@@ -455,8 +458,21 @@ class Messages(Adapter):
         default = self.default_system(tools="tools" in top)
         if default and not (out and out[0][ROLE] == "system"):
             raise ValueError("no record can say this: the system message is not the default one")
+        for m in out:
+            self._check_stripped(m)
         ordered = ({key: m[key] for key in _ORDER if key in m} | m for m in out)
         return {self.SCHEMA.messages: [*ordered]} | top
+
+    def _check_stripped(self, message: dict[str, Any]) -> None:
+        """Raises ValueError for white space in a message that reading it would strip."""
+        piece = self._piece(ChatMessage(message[ROLE], "", calls=message.get("tool_calls", ())))
+        for name, text in {
+            piece: message.get("content"),
+            "thought": message.get(THOUGHTS[0]),
+        }.items():
+            if text and self._opener(name).stripped(text) != text:
+                shown = self._opener(name).shown
+                raise ValueError(f"no record can say this: white space around text in `{shown}`")
 
     def _split_question(self, text: str) -> tuple[list[dict[str, Any]], str]:
         """Returns the definitions before a question, and the question."""

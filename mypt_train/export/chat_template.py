@@ -100,6 +100,11 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "turns": int(layout.turns),
         "told": layout.told,
         "default_system": list(layout.system),
+        "strips": {
+            piece: table.openers[path[-1]].strip
+            for piece, path in paths.items()
+            if table.openers[path[-1]].strip
+        },
         "both": [t.name for t in table.terminals.values() if t.both],
         "last": int(layout.last),
         "by_ids": int("id" in result or "result_id" in paths),

@@ -29,6 +29,7 @@ class Family:
     name: str
     shape: Shape
     official: str
+    bos: str = ""
 
     @property
     def folder(self) -> Path:
@@ -53,7 +54,7 @@ class Family:
         rendering = pytest.importorskip("transformers.utils.chat_template_utils")
         (text,), _ = rendering.render_jinja_template(
             conversations=[record["messages"]], tools=record.get("tools"),
-            chat_template=self.template(official=official), bos_token="<bos>", **more,
+            chat_template=self.template(official=official), bos_token=self.bos, **more,
         )  # fmt: skip
         return str(text)
 
@@ -71,5 +72,7 @@ ALL = {
             "qwen2_5", _shape("qwen2_5", calls=2, ids="call_{}", tools=plain_tools),
             "Qwen-Qwen2.5-7B-Instruct",
         ),
+        Family("gemma2", _shape("gemma2", heads=()), "google-gemma-2-2b-it", bos="<bos>"),
+        Family("llama3", _shape("llama3"), "NousResearch-Meta-Llama-3-8B-Instruct", bos="<|begin_of_text|>"),
     )
 }  # fmt: skip

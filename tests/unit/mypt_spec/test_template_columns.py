@@ -11,6 +11,7 @@ from mypt_convert.engine import Converter
 from mypt_infer.controller.history import History
 from mypt_infer.controller.messages import append_messages
 from mypt_spec import Dialect, SpecError
+from mypt_spec.episode import as_read
 from tests.support.build import Record, assistant, chat, function, system, user
 from tests.support.families import ALL
 from tests.support.tables import GPT2, head, row, special, write_table
@@ -145,3 +146,89 @@ def test_a_later_message_of_a_conversation_brings_no_second_one() -> None:
     text = d.tokenizer.decode(history.ids)
     assert text.count("Hugging Face") == 1
     assert text.endswith("user\nv<|im_end|>")
+
+
+# --- strip
+
+
+STRIP = 'strip = "both"'
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [("both", "x y"), ("left", "x y \u00a0\n"), ("right", "\n x y"), ("", "\n x y \u00a0\n")],
+)
+def test_white_space_is_stripped_at_its_end(how: str, text: str, tmp_path: Path) -> None:
+    d = nested(tmp_path, answer=f'strip = "{how}"' if how else "")
+    said = assistant("\n x y \u00a0\n", reasoning_content=" t ")
+    episode, findings = d.check(chat(user(" u "), said))
+    assert findings == []
+    assert d.serialize(episode) == f"<user> u <end><assistant><think> t <think_end>{text}<end>"
+    canonical = d.write(episode)
+    assert canonical["messages"][1]["content"] == text
+    assert d.write(d.read(canonical)[0]) == canonical
+
+
+def test_thoughts_and_questions_are_stripped(tmp_path: Path) -> None:
+    d = nested(tmp_path, others=STRIP)
+    episode, findings = d.check(chat(user(" u "), assistant(" a", reasoning_content="\n")))
+    assert findings == []
+    assert d.serialize(episode) == "<user>u<end><assistant><think><think_end> a<end>"
+
+
+def test_places_count_from_where_the_text_of_the_record_begins(tmp_path: Path) -> None:
+    d = nested(tmp_path, answer=STRIP)
+    _, findings = d.check(chat(USER, assistant("\n\nSay <end>.")))
+    assert [(f.code, f.pointer, f.span) for f in findings] == [
+        ("MYP301", "/messages/1/content", (6, 11))
+    ]
+
+
+def test_parts_with_weights_move_with_the_text(tmp_path: Path) -> None:
+    d = nested(tmp_path, answer=STRIP)
+    said = assistant("\n\nab cd ", weight={"parts": [[0, 4, 0], [5, 8, 1]], "rest": 1})
+    episode, findings = d.check(chat(USER, said))
+    assert findings == []
+    encoded = d.encode(episode)
+    assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == "<assistant> cd<end>"
+    canonical = d.write(episode)
+    assert canonical["messages"][1]["weight"]["parts"] == [[0, 2, 0], [3, 5, 1]]
+    assert d.encode(d.read(canonical)[0]).loss.tolist() == encoded.loss.tolist()
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ('strip = "outside"', '"strip" must be one of both, left, right'),
+        ('strip = "both"\nbody = "json"', "\"strip\" is of a block of text, the body is 'json'"),
+    ],
+)
+def test_what_cannot_be_stripped_is_refused(others: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=message):
+        nested(tmp_path, others=others)
+
+
+def test_a_tag_that_opens_nothing_strips_nothing(tmp_path: Path) -> None:
+    rows = row("END", special("<end>"), 'closes = ["user"]', STRIP)
+    with pytest.raises(SpecError, match='"strip" is for a tag that opens a block'):
+        mypt_spec.load(write_table(tmp_path / "d", "start: END", head("d", GPT2) + "\n" + rows))
+
+
+def test_records_by_role_strip_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r'"strip" in tokens\.toml needs shape = "messages"'):
+        nested(tmp_path, others=STRIP, blocks='[[message]]\nrole = "user"\n')
+
+
+def test_white_space_is_no_loss_of_a_conversion() -> None:
+    record = chat(user(" u\n"), assistant("\n\nFour. "))
+    outcome = Converter("openai", str(ALL["gemma2"].folder)).record(record)
+    assert (outcome.losses, outcome.findings) == ((), ())
+    assert outcome.record == chat(user("u"), FOUR)
+
+
+def test_what_a_model_wrote_becomes_a_record() -> None:
+    d = ALL["gemma2"].dialect
+    episode, _ = d.parse(
+        "<bos><start_of_turn>user\nu<end_of_turn>\n<start_of_turn>model\n\nFour.\n<end_of_turn>\n"
+    )
+    assert d.write(as_read(episode, d.table)) == chat(USER, FOUR)
