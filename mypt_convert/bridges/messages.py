@@ -58,6 +58,7 @@ class MessageBridge(Bridge):
             return cls()
         paths = dialect.adapter.paths
         kinds = {_KINDS.get(piece, piece) for piece in paths} - {"tools", "said"}
+        kinds |= {"system"} if dialect.adapter.system.question else set()
         extras = frozenset(
             {KEY, "tools"} if dialect.adapter.intro else {KEY, *{"tools"} & {*paths}}
         )

@@ -27,7 +27,7 @@ from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader, other_names
 from mypt_spec.adapters.messages import SHAPE, Messages
-from mypt_spec.adapters.template_options import options_of
+from mypt_spec.adapters.template_options import options_of, system_text_of
 from mypt_spec.adapters.tool_chat import CALL
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.json_body import calls_in
@@ -285,8 +285,9 @@ def _fields(keys: tuple[_Key, ...], optional: set[str]) -> dict[str, Field]:
 def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages:
     """Returns the adapter that a `records.toml` with `shape = "messages"` declares."""
     begin, finish = source.get("begin", ""), source.get("finish", "")
-    for key, mark in (("begin", begin), ("finish", finish)):
-        need(mark == "" or mark in table.marks, f'"{key}"', f"no mark {mark!r}")
+    begins = {"", *table.marks, source["blocks"].get("system", "")}
+    need(begin in begins, '"begin"', f"no mark {begin!r}, nor the block of system messages")
+    need(finish in {"", *table.marks}, '"finish"', f"no mark {finish!r}")
     need(finish == "" or table.marks[finish].mark, '"finish"', f"{finish!r} closes no block")
     paths: dict[str, Path] = {}
     for piece, value in source["blocks"].items():
@@ -303,12 +304,8 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
     intro = source.get("tools", {}).get("before", "")
     need(not (intro and "tools" in paths), "[tools]", "[blocks] has a block for them")
     last, options = source.get("tools_before") == "last", options_of(source, paths, need)
-    defaults = source.get("defaults", {})
-    need(not defaults or "system" in paths, "[defaults]", "[blocks] has no block for it: system")
-    fine = "system_with_tools" not in defaults or bool(intro) or "tools" in paths
-    need(fine, "[defaults]", '"system_with_tools" needs "tools" in [blocks], or [tools]')
-    fine = not (defaults and options.system)
-    need(fine, "[defaults]", 'cannot be combined with "system" in [options]')
+    texts = [p.value for t in table.terminals.values() for p in t.spelling if p.kind == "text"]
+    system = system_text_of(source, texts, need)
     return Messages(
-        paths, table, begin, finish, last=last, intro=intro, options=options, defaults=defaults
+        paths, table, begin, finish, last=last, intro=intro, options=options, system=system
     )

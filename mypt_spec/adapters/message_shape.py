@@ -14,11 +14,11 @@ from typing import Any
 
 from mypt_spec.adapters.base import other_names
 from mypt_spec.adapters.objects import Objects
-from mypt_spec.adapters.template_options import KEY
+from mypt_spec.adapters.template_options import KEY, SystemText
 from mypt_spec.adapters.tool_chat import MAYBE, TEXT
 from mypt_spec.adapters.waiting import ANY, WaitingById, twice
 from mypt_spec.bodies.strict_json import Fault, faults, loads
-from mypt_spec.episode import Attrs, Part, Place
+from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import (
     LANGUAGE,
@@ -41,6 +41,7 @@ _ROLES = {
     "assistant": {"content": MAYBE, **dict.fromkeys(THOUGHTS, MAYBE), "tool_calls": _LIST},
     "tool": {"content": TEXT, "tool_call_id": MAYBE, "name": MAYBE},
 }
+FRONT = "system"  # metadata of a question: the system message with which its text begins
 RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
 # Keys of a message that are read as if they were not there where they are null.
 NULLABLE = frozenset({"tool_calls", "tool_call_id", "name", "weight", *THOUGHTS})
@@ -87,6 +88,27 @@ def stripped(text: str, opener: Terminal, at: Place) -> tuple[str, Place]:
     return out, at._replace(span=(begin, begin + len(out)))
 
 
+def check_stripped(
+    message: dict[str, Any], opener: Terminal | None, thinks: Terminal | None
+) -> None:
+    """Raises ValueError for white space in a message of a record that reading it would strip.
+
+    Its text and its thought are in blocks that these tags open.
+    """
+    for tag, text in ((opener, message.get("content")), (thinks, message.get(THOUGHTS[0]))):
+        if tag and text and tag.stripped(text) != text:
+            raise ValueError(f"no record can say this: white space around text in `{tag.shown}`")
+
+
+def tools_before(messages: list[ChatMessage], *, last: bool) -> int:
+    """Returns the index of the message before which the tools are, maybe the `last` question."""
+    users = [i for i, message in enumerate(messages) if message.role == "user"]
+    if last and users:
+        return users[-1]
+    heads = ("system", "developer")
+    return next((i for i, m in enumerate(messages) if m.role not in heads), len(messages))
+
+
 def with_moved_weights(message: ChatMessage, opener: Terminal) -> ChatMessage:
     """Returns a message whose parts with weights are those of its text when it is stripped."""
     weight = message.meta.get(WEIGHT)
@@ -98,6 +120,69 @@ def with_moved_weights(message: ChatMessage, opener: Terminal) -> ChatMessage:
         for *places, share in weight[PARTS]
     ]
     return replace(message, content=text, meta=message.meta | {WEIGHT: weight | {PARTS: parts}})
+
+
+def fronted_question(
+    messages: list[ChatMessage], system: SystemText, default: str
+) -> tuple[int, dict[str, Any]]:
+    """Returns the index of the question whose text begins with the system message, and the message.
+
+    The index is -1 where there is no such message, or no question.
+    """
+    users = [i for i, message in enumerate(messages) if message.role == "user"]
+    first, is_default = messages[0], messages[0].role != "system"
+    if not system.question or not users or (is_default and not default):
+        return -1, {}
+    message = {"content": default} if is_default else {"content": first.content} | first.meta
+    return users[0 if system.question == "first" else -1], message
+
+
+def misplaced_system(at: Place, index: int, fronted: int) -> list[Finding]:
+    """Returns a finding for a system message, unless it is the one that a question begins with.
+
+    `fronted` is the index of that question, -1 for none.
+    """
+    if index == 0 and fronted >= 0:
+        return []
+    if index == 0:
+        message, hint = "the system message is part of a question, and there is none", "add one"
+        return [Finding("MYP219", message, at.pointer, help=hint)]
+    hint = "keep one system message, first, and merge the other text into it"
+    return [Finding("MYP209", "a second system message", at.pointer, help=hint)]
+
+
+def without_front(
+    text: str, front: dict[str, Any] | None, system: SystemText, default: str
+) -> tuple[list[dict[str, Any]], str]:
+    """Returns (system message in a list, question) of the text of a question.
+
+    `front` is the message that was read with it. Without one, it may begin with the `default`.
+    """
+    if front is None and default and system.question == "first":
+        front = {"content": default}
+    begin = None if front is None else system.front(front["content"])
+    if front is None or begin is None or not text.startswith(begin):
+        return [], text
+    return [{ROLE: "system"} | front], text.removeprefix(begin)
+
+
+def placed_in_system(
+    findings: list[Finding], messages: Iterable[Message], system: SystemText
+) -> list[Finding]:
+    """Returns the findings, those before the text of a question in the system message before it."""
+    sizes = {
+        message.parts[0].at.pointer: len(message.meta[FRONT]["content"] + system.after)
+        for message in messages
+        if FRONT in message.meta and message.parts
+    }
+    out = []
+    for finding in findings:
+        size, (begin, end) = sizes.get(finding.pointer), finding.span or (0, 0)
+        if size is not None and begin < 0:
+            span = max(begin + size, 0), max(end + size, 0)
+            finding = replace(finding, pointer="/messages/0/content", span=span, fix=None)
+        out.append(finding)
+    return out
 
 
 def shape_of(roles: frozenset[str], *, tools: bool, calls: bool, thoughts: bool) -> RecordSchema:

@@ -20,11 +20,9 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
     [tools]
     before = "Use these functions: "    # with the definitions, before the text of the first user
 
-    [defaults]
-    system = "You are helpful."         # the system message of a record that has none
-    system_with_tools = ""              # the same beside tools; by default, that above
-
-Options of a format's template are `[options]` and `[[option]]`; see `template_options`.
+Options of a format's template are `[options]` and `[[option]]`, and `[system]` and `[defaults]` are
+about system messages; see `template_options`. If `begin` is the block of system messages, it begins
+each conversation, and is empty where there is no such message.
 
 A piece that is left out, and `developer`, is nothing that a record of the dialect can have. Pieces
 that are inside of the same block share it within a message; results that follow one another do,
@@ -41,17 +39,24 @@ from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.message_shape import (
+    FRONT,
     THOUGHTS,
     Block,
     ChatMessage,
     check_messages,
+    check_stripped,
+    fronted_question,
+    misplaced_system,
+    placed_in_system,
     shape_of,
     stripped,
+    tools_before,
     with_moved_weights,
+    without_front,
 )
 from mypt_spec.adapters.objects import unsayable
 from mypt_spec.adapters.splitter import Splitter, splitter
-from mypt_spec.adapters.template_options import KEY, TemplateOptions
+from mypt_spec.adapters.template_options import KEY, SystemText, TemplateOptions
 from mypt_spec.adapters.waiting import unanswered
 from mypt_spec.bodies.definitions import (
     LOSSY,
@@ -107,12 +112,14 @@ class Messages(Adapter):
         last: bool = False,
         intro: str = "",
         options: TemplateOptions | None = None,
-        defaults: Mapping[str, str] | None = None,
+        system: SystemText | None = None,
     ) -> None:
         self.paths, self.table = paths, table
         self.options = options or TemplateOptions()
-        self.defaults = defaults or {}
-        self.begin, self.finish = begin, finish
+        self.system = system or SystemText()
+        # The mark or the block that begins each conversation.
+        self.opening = begin if begin in table.openers else ""
+        self.begin, self.finish = begin.removeprefix(self.opening), finish
         self.intro = intro  # what comes before definitions that are part of a question
         self.last = last  # tools are before the last user, not before the first
         # One block has all that is said between two users, results too.
@@ -122,7 +129,8 @@ class Messages(Adapter):
         for piece, path in paths.items():
             self.pieces.setdefault((path[0], path[1] if len(path) > 1 else "text"), piece)
         names = {"answer": "assistant", "result": "tool"}
-        roles = frozenset(names.get(p, p) for p in paths if p in (*_HEADS, *names))
+        pieces = [*paths, *["system"] * bool(self.system.question)]
+        roles = frozenset(names.get(p, p) for p in pieces if p in (*_HEADS, *names))
         self.SCHEMA: RecordSchema = shape_of(
             roles,
             tools="tools" in paths or bool(intro),
@@ -180,8 +188,7 @@ class Messages(Adapter):
 
     def default_system(self, *, tools: bool) -> str:
         """Returns the text of the system message of a record that has none."""
-        text = self.defaults.get("system", "")
-        return self.defaults.get("system_with_tools", text) if tools else text
+        return self.system.default_with_tools if tools else self.system.default
 
     def tools(self, episode: Episode) -> list[dict[str, Any]]:
         """Returns the definitions of tools in an Episode; none where they cannot be read."""
@@ -194,6 +201,8 @@ class Messages(Adapter):
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, with those about numbers of results and what no record says."""
         findings = [*findings, *self._unanswered(context)] if "result" in self.paths else findings
+        if self.system.question:
+            findings = placed_in_system(findings, context.episode.messages, self.system)
         block = self.paths["tools" if "tools" in self.paths else "user"][-1]
         return [*findings, *unsayable(context, findings, block, self.write, verbatim=self.verbatim)]
 
@@ -205,27 +214,30 @@ class Messages(Adapter):
         messages: list[ChatMessage] = record[self.SCHEMA.messages]
         record_options = record.get(KEY, {})
         head = self.options.text(record_options, tools="tools" in record)
-        default = self.default_system(tools="tools" in record)
-        default = default if messages[0].role != "system" else ""
-        if head and default and self.options.block == "system":  # one text
-            messages = self._with_options(blocks, head + default, messages, reader)
-        elif head:
-            messages = self._with_options(blocks, head, messages, reader)
-        if default and not (head and self.options.block == "system"):
-            at = reader.top(self.SCHEMA.messages)
-            self._add(blocks, Part("system", default, at=at), "head", Place())
+        is_said = messages[0].role == "system"
+        default = "" if is_said else self.default_system(tools="tools" in record)
+        top = reader.top(self.SCHEMA.messages)
+        fronted, front = fronted_question(messages, self.system, default)
+        joined = head != "" and self.options.block == "system"  # with the default, one text
+        if head:
+            messages = self._with_options(blocks, head + default * joined, messages, reader)
+        if default and not (front or joined):
+            self._add(blocks, Part("system", default, at=top), "head", Place())
         last, empty = messages[-1], self.options.empty_thought(record_options)
         if empty and last.role == "assistant" and last.thought is None:
             messages = [*messages[:-1], replace(last, thought=("", ROLE))]
-        heads = self._tools_before(messages)
-        turn = 0
+        heads, turn = tools_before(messages, last=self.last), 0
         for i, message in enumerate(messages):
+            if message.role == "system" and self.system.question:
+                reader.findings += misplaced_system(reader.at(i, ROLE), i, fronted)
+                continue
             message = with_moved_weights(message, self._opener(self._piece(message)))
             prefix = options = head if i == 0 and message.role == self.options.block else ""
             if i == heads and "tools" in record and self.intro:
                 prefix = self.intro + write_indented(record["tools"], reader.table.literals)
             elif i == heads:
                 self._add_tools(blocks, record, reader)
+            prefix = self.system.front(front["content"]) if front and i == fronted else prefix
             source: object = "result" if message.role == "tool" else i
             if self.turns:
                 goes_on = message.role == "tool" or (i > 0 and messages[i - 1].role == "tool")
@@ -236,10 +248,13 @@ class Messages(Adapter):
             self._vanished(message, i, record, options, reader)
             block = blocks[-1] if message.role == "tool" else blocks[min(start, len(blocks) - 1)]
             self._note(block, message, f"/messages/{i}")
+            block.meta |= {FRONT: front} if front and i == fronted else {}
         if heads == len(messages) and not self.intro:
             self._add_tools(blocks, record, reader)
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
-        ended = self.finish and blocks[-1].role in self.table.marks[self.finish].ends
+        if self.opening and self.opening not in {block.role for block in blocks}:
+            begin = [Message(self.opening, at=top)]
+        ended = self.finish and blocks and blocks[-1].role in self.table.marks[self.finish].ends
         end = [Message(self.finish, at=blocks[-1].at)] if ended else []
         return [
             *begin,
@@ -262,21 +277,16 @@ class Messages(Adapter):
             return messages
         return [replace(first, role=other, meta=first.meta | {_CALLED: "system"}), *messages[1:]]
 
-    def _tools_before(self, messages: list[ChatMessage]) -> int:
-        """Returns the index of the message before which the tools are."""
-        users = [i for i, message in enumerate(messages) if message.role == "user"]
-        if self.last and users:
-            return users[-1]
-        return next((i for i, m in enumerate(messages) if m.role not in _HEADS[:2]), len(messages))
-
     def _vanished(
         self, message: ChatMessage, i: int, record: dict[str, Any], options: str, reader: Reader
     ) -> None:
         """Adds a finding for an empty message whose block is there for tools or options alone."""
         shared = self.paths.get("tools", ("",))[0] == self.paths.get(message.role, (None,))[0]
-        shared = shared and not self.default_system(tools=True)
-        beside = "before the tools" if shared and "tools" in record else ""
+        shared = shared and "tools" in record and not self.system.default_with_tools
+        beside = "before the tools" if shared else ""
         beside = "after that of the options" if options else beside
+        if message.role == self.pieces.get((self.opening, "text")) and not message.meta:
+            beside = "in the block that begins each conversation"
         if beside and not self._opener(message.role).stripped(message.content):
             problem = f"an empty text {beside} says nothing and does not come back"
             pointer = reader.at(i, "content").pointer
@@ -402,13 +412,15 @@ class Messages(Adapter):
         questions = 0  # questions since the tools
         types = NO_TYPES
         for message in episode.messages:
-            if message.role in table.marks:
+            is_empty = not (message.parts or message.meta)
+            if message.role in table.marks or (message.role == self.opening and is_empty):
                 continue
             meta = dict(message.meta)
             # The first of a message's blocks has the ids; calls may be blocks by themselves.
             ids = iter(meta.pop(_IDS)) if _IDS in meta else ids
             results = iter(meta.pop(_NOTES, ()))
             metas = iter(meta.pop(_MESSAGES, ()))
+            front = meta.pop(FRONT, None)
             meta.pop(WEIGHTS, None)
             current: dict[str, Any] | None = None
             for piece, part in self._parts(message):
@@ -425,6 +437,10 @@ class Messages(Adapter):
                         tools, text = self._split_question(text)
                         top |= {"tools": tools} if tools else {}
                         types = types_of(tools) if self.tagged else types
+                    if piece == "user" and self.system.question:
+                        default = self.default_system(tools="tools" in top)
+                        head, text = without_front(text, front, self.system, "" if out else default)
+                        out[:0] = head
                     current = {ROLE: piece, "content": text}
                     out.append(current)
                     questions += piece == "user" and "tools" in top
@@ -458,21 +474,12 @@ class Messages(Adapter):
         default = self.default_system(tools="tools" in top)
         if default and not (out and out[0][ROLE] == "system"):
             raise ValueError("no record can say this: the system message is not the default one")
+        openers = {piece: self._opener(piece) for piece in self.paths}
         for m in out:
-            self._check_stripped(m)
+            said = self._piece(ChatMessage(m[ROLE], "", calls=m.get("tool_calls", ())))
+            check_stripped(m, openers.get(said), openers.get("thought"))
         ordered = ({key: m[key] for key in _ORDER if key in m} | m for m in out)
         return {self.SCHEMA.messages: [*ordered]} | top
-
-    def _check_stripped(self, message: dict[str, Any]) -> None:
-        """Raises ValueError for white space in a message that reading it would strip."""
-        piece = self._piece(ChatMessage(message[ROLE], "", calls=message.get("tool_calls", ())))
-        for name, text in {
-            piece: message.get("content"),
-            "thought": message.get(THOUGHTS[0]),
-        }.items():
-            if text and self._opener(name).stripped(text) != text:
-                shown = self._opener(name).shown
-                raise ValueError(f"no record can say this: white space around text in `{shown}`")
 
     def _split_question(self, text: str) -> tuple[list[dict[str, Any]], str]:
         """Returns the definitions before a question, and the question."""
@@ -488,9 +495,7 @@ class Messages(Adapter):
             alone = self.pieces.get((message.role, "text"), "")
             pieces = {self.pieces.get((message.role, part.kind)) for part in parts}
             # Without text, a block is an empty message, unless another piece says why it is there.
-            reasons = {"call", "result"} | (
-                {"tools"} if not self.default_system(tools=True) else set()
-            )
+            reasons = {"call", "result", *["tools"] * (not self.system.default_with_tools)}
             if alone and not pieces & reasons:
                 parts.append(Part("text", ""))
         out = []

@@ -27,13 +27,23 @@ Output: the text that the template writes for them, and findings about those tha
     values = [true, false]
     empty_thought = false           # with this value, prompts end with an empty thought
 
+The file also says where system messages are: see `SystemText`.
+
+    [system]
+    question = "first"              # in the text of the first question, or of the "last"
+    after = "\\n\\n"                  # between it and the question; `before` is a text before it
+
+    [defaults]
+    system = "You are helpful."     # the system message of a record that has none
+    system_with_tools = ""          # the same beside tools; by default, that above
+
 Any other option has values of any text. An option without `text` and `empty_thought` may be given,
 and changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,6 +147,48 @@ class TemplateOptions:
             del last[THOUGHT]
             last.setdefault("content", "") if "tool_calls" not in last else None
         return messages
+
+
+@dataclass(frozen=True, slots=True)
+class SystemText:
+    """Where a system message is written, and its text where a record has none ("" for no message).
+
+    It is a block, or with `question`, "first" or "last", in the text of that question, which then
+    begins with `before`, the message, and `after`.
+    """
+
+    default: str = ""
+    default_with_tools: str = ""
+    question: str = ""
+    before: str = ""
+    after: str = ""
+
+    def front(self, text: str) -> str:
+        """Returns what the question with a system message begins with."""
+        return self.before + text + self.after
+
+
+def system_text_of(source: Mapping[str, Any], texts: Iterable[str], need: Need) -> SystemText:
+    """Returns what a `records.toml` says of system messages; `need` raises SpecError.
+
+    `texts` are those in tags.
+    """
+    blocks, defaults, place = (source.get(key, {}) for key in ("blocks", "defaults", "system"))
+    tools = "tools" in blocks or "tools" in source
+    fine = "system" in blocks or bool(place)
+    need(not defaults or fine, "[defaults]", "[blocks] has no block for it: system")
+    fine = tools or "system_with_tools" not in defaults
+    need(fine, "[defaults]", '"system_with_tools" needs "tools" in [blocks], or [tools]')
+    fine = not (defaults and "system" in source.get("options", {}))
+    need(fine, "[defaults]", 'cannot be combined with "system" in [options]')
+    if place:
+        need("system" not in blocks, "[system]", "[blocks] has a block for it: system")
+        need("tools" not in source, "[system]", "cannot be combined with [tools]")
+        # Or two texts could spell a tag together.
+        tag = next((text for text in texts if place["after"] in text), "")
+        need(tag == "", "[system]", f'a tag has the text "after" in it: {tag[:60]!r}')
+    text = defaults.get("system", "")
+    return SystemText(text, defaults.get("system_with_tools", text), **place)
 
 
 def _literal(value: Any) -> str:

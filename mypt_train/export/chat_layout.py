@@ -16,7 +16,7 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.adapters.declared import Declared
 from mypt_spec.adapters.messages import Messages
-from mypt_spec.adapters.template_options import TemplateOptions
+from mypt_spec.adapters.template_options import SystemText, TemplateOptions
 from mypt_spec.table_file import grammar_root
 from mypt_train.export.tokenizer_file import ExportError
 
@@ -36,8 +36,9 @@ class ChatLayout:
     `last`, tools are before the last question, else before the first; with `told`, they are part of
     its text, after these words. `inline` maps a piece to the
     kind of block that its text may spell. With `empty`, a thought without text is one. `options`
-    are those that a chat may be asked for with. `system` is the system message of a chat that has
-    none: without tools, and with them.
+    are those that a chat may be asked for with. `default_system` is the
+    system message of a chat that has none: without tools, and with them. `opening` is the block of
+    system messages, if it begins each chat; `system` says which question has one in its text.
     """
 
     paths: dict[str, Path]
@@ -49,7 +50,9 @@ class ChatLayout:
     told: str = ""
     inline: dict[str, str] = field(default_factory=dict)
     options: TemplateOptions = field(default_factory=TemplateOptions)
-    system: tuple[str, str] = ("", "")
+    default_system: tuple[str, str] = ("", "")
+    opening: str = ""
+    system: SystemText = field(default_factory=SystemText)
 
     @property
     def turns(self) -> bool:
@@ -76,7 +79,9 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
                 empty=True,
                 told=adapter.intro,
                 options=adapter.options,
-                system=(adapter.default_system(tools=False), adapter.default_system(tools=True)),
+                default_system=(adapter.system.default, adapter.system.default_with_tools),
+                opening=adapter.opening,
+                system=adapter.system,
             )
         if isinstance(adapter, Declared):
             return _declared(dialect, adapter)

@@ -79,7 +79,8 @@ def _thoughtless(dialect: Dialect, layout: ChatLayout) -> str:
 def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
     """Returns what the program asks of the layout, and of the blocks in it."""
     table, paths = dialect.table, layout.paths
-    names: list[str] = [r for r in ("system", "developer", "user") if r in paths]
+    heads = {*paths, *["system"] * bool(layout.system.question)}
+    names: list[str] = [r for r in ("system", "developer", "user") if r in heads]
     names += (
         ["assistant_context"] * ("note" in paths) + ["assistant"] + ["tool"] * ("result" in paths)
     )
@@ -99,7 +100,10 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "empty": int(layout.empty),
         "turns": int(layout.turns),
         "told": layout.told,
-        "default_system": list(layout.system),
+        "default_system": list(layout.default_system),
+        "opening": layout.opening,
+        "fronted": layout.system.question,
+        "around_system": [layout.system.before, layout.system.after],
         "strips": {
             piece: table.openers[path[-1]].strip
             for piece, path in paths.items()

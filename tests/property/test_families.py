@@ -60,7 +60,9 @@ def test_text_is_that_of_the_template(family: Family, official: bool) -> None:
         assert d.write(d.read(canonical)[0]) == canonical
         if not findings:
             assert d.parse(text) == (episode, [])
-            assert {f.code for f in d.validate(d.parse(text)[0])} <= {"MYP313"}
+            # White space of a system message may be at the beginning of a question.
+            unsaid = {"MYP258"} if d.adapter.system.question and strips else set()
+            assert {f.code for f in d.validate(d.parse(text)[0])} <= {"MYP313"} | unsaid
         prompt = record | {"messages": record["messages"][:-1]}
         if record["messages"][-1]["role"] == "assistant":
             assert d.check_prefix(

@@ -54,7 +54,7 @@ class Family:
         rendering = pytest.importorskip("transformers.utils.chat_template_utils")
         (text,), _ = rendering.render_jinja_template(
             conversations=[record["messages"]], tools=record.get("tools"),
-            chat_template=self.template(official=official), bos_token=self.bos, **more,
+            chat_template=self.template(official=official), bos_token=self.bos, eos_token="</s>", **more,
         )  # fmt: skip
         return str(text)
 
@@ -74,5 +74,11 @@ ALL = {
         ),
         Family("gemma2", _shape("gemma2", heads=()), "google-gemma-2-2b-it", bos="<bos>"),
         Family("llama3", _shape("llama3"), "NousResearch-Meta-Llama-3-8B-Instruct", bos="<|begin_of_text|>"),
+        Family("gemma3", _shape("gemma3"), "unsloth-gemma-3-270m-it", bos="<bos>"),
+        Family("mistral_7b", _shape("mistral_7b"), "mistralai-Mistral-7B-Instruct-v0.2", bos="<s>"),
+        Family(
+            "deepseek_r1", _shape("deepseek_r1"), "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
+            bos="<｜begin▁of▁sentence｜>",
+        ),
     )
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,13 @@ from mypt_convert.engine import Converter
 from mypt_infer.controller.history import History
 from mypt_infer.controller.messages import append_messages
 from mypt_spec import Dialect, SpecError
+from mypt_spec.adapters.template_options import system_text_of
 from mypt_spec.episode import as_read
+from mypt_spec.table_file import TomlFile
+from mypt_train.data.encode_line import Encoder, Options
 from tests.support.build import Record, assistant, chat, function, system, user
 from tests.support.families import ALL
+from tests.support.fast_paths import assert_same_ids
 from tests.support.tables import GPT2, head, row, special, write_table
 
 USER, FOUR = user("u"), assistant("Four.")
@@ -232,3 +237,130 @@ def test_what_a_model_wrote_becomes_a_record() -> None:
         "<bos><start_of_turn>user\nu<end_of_turn>\n<start_of_turn>model\n\nFour.\n<end_of_turn>\n"
     )
     assert d.write(as_read(episode, d.table)) == chat(USER, FOUR)
+
+
+# --- system messages that are no block with a tag
+
+
+NO_SYSTEM = BLOCKS.replace('system = "system"\n', "", 1).replace('tools = "system/tools"\n', "")
+INSIDE = '\n[system]\nquestion = "{}"\nbefore = "S: "\nafter = "\\n\\n"\n'
+TURNS = chat(system("s") | {"_note": 1}, USER, FOUR, user("v"), FOUR | {"_x": 2})
+
+
+@pytest.fixture(params=["first", "last"])
+def inside(request: pytest.FixtureRequest, tmp_path: Path) -> Dialect:
+    return nested(tmp_path, INSIDE.format(request.param), blocks=NO_SYSTEM)
+
+
+def test_a_system_message_is_in_the_text_of_a_question(inside: Dialect) -> None:
+    episode, findings = inside.check(TURNS)
+    assert findings == []
+    first = inside.adapter.system.question == "first"
+    texts = ["S: s\n\nu", "v"] if first else ["u", "S: s\n\nv"]
+    turns = (f"<user>{text}<end><assistant>Four.<end>" for text in texts)
+    text = "".join(turns)
+    assert inside.serialize(episode) == text
+    assert inside.write(episode) == TURNS
+    back, _ = inside.parse(text)
+    assert back == episode
+    assert [m["content"] for m in inside.write(back)["messages"][::2]] == texts
+
+
+def test_findings_in_a_system_message_have_its_place(inside: Dialect) -> None:
+    _, findings = inside.check(chat(system("a <end>"), user("b <end>"), FOUR))
+    assert [(f.pointer, f.span) for f in findings] == [
+        ("/messages/0/content", (2, 7)),
+        ("/messages/1/content", (2, 7)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "codes"),
+    [
+        (chat(USER, FOUR, system("s"), USER, FOUR), ["MYP209"]),
+        (chat(system("s"), FOUR), ["MYP219", "MYP219"]),
+        (chat(system("s")), ["MYP219", "MYP219", "MYP501"]),
+    ],
+)
+def test_system_messages_without_a_question(
+    record: Record, codes: list[str], inside: Dialect
+) -> None:
+    assert [f.code for f in inside.check(record)[1]] == codes
+
+
+def test_a_conversion_keeps_the_system_message(inside: Dialect) -> None:
+    outcome = Converter("openai", inside.spec).record(chat(system("s"), USER, FOUR))
+    assert (outcome.losses, outcome.findings) == ((), ())
+    assert outcome.record == chat(system("s"), USER, FOUR)
+
+
+def test_a_default_may_be_in_the_first_question(tmp_path: Path) -> None:
+    more = INSIDE.format("first") + '\n[defaults]\nsystem = "D"\n'
+    d = nested(tmp_path, more, blocks=NO_SYSTEM)
+    record = chat(USER, FOUR, USER, FOUR)
+    episode, findings = d.check(record)
+    assert findings == []
+    text = "<user>S: D\n\nu<end><assistant>Four.<end><user>u<end><assistant>Four.<end>"
+    assert d.serialize(episode) == text
+    assert d.write(episode) == d.write(d.parse(text)[0]) == chat(system("D"), *record["messages"])
+    unsaid, _ = d.parse(text.replace("S: D", "S: E"))
+    assert [f.code for f in d.validate(unsaid)] == ["MYP258"]
+
+
+@pytest.mark.parametrize(
+    ("more", "blocks", "message"),
+    [
+        (INSIDE.format("second"), NO_SYSTEM, '"question" must be "first" or "last"'),
+        ('[system]\nquestion = "last"', NO_SYSTEM, r'\[system\]: "after" must be str'),
+        (INSIDE.format("last"), BLOCKS, r"\[system\]: \[blocks\] has a block for it: system"),
+        (
+            INSIDE.format("last") + '[tools]\nbefore = "T"',
+            NO_SYSTEM,
+            r"\[system\]: cannot be combined with \[tools\]",
+        ),
+        (
+            'begin = "user"\n' + BLOCKS,
+            "",
+            r'"begin": no mark \'user\', nor the block of system messages',
+        ),
+    ],
+)
+def test_what_says_no_place_of_system_messages_is_refused(
+    more: str, blocks: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SpecError, match=message):
+        nested(tmp_path, more, blocks=blocks)
+
+
+def test_a_tag_may_not_be_spelled_by_a_system_message_and_a_question() -> None:
+    place = {"system": {"question": "last", "after": "\n\n"}}
+    with pytest.raises(SpecError, match="a tag has the text"):
+        system_text_of(place, ["# Tools\n\nUse them."], TomlFile("records.toml").need)
+
+
+def test_a_conversation_begins_with_the_block_of_system_messages_once() -> None:
+    d = ALL["deepseek_r1"].dialect
+    history = History(d)
+    append_messages(history, [USER, FOUR])
+    append_messages(history, [user("v")])
+    assert d.tokenizer.decode(history.ids).count("begin") == 1
+    said = chat(system("") | {"_note": 1}, USER, FOUR)
+    episode, findings = d.check(said)
+    assert (findings, d.write(episode)) == ([], said)
+
+
+@pytest.mark.parametrize("history", ["keep", "per-turn"])
+def test_a_system_message_in_a_question_is_prepared_alike_by_each_way(
+    history: str, inside: Dialect
+) -> None:
+    records = [TURNS, chat(*TURNS["messages"][1:]), chat(*TURNS["messages"][:3])] * 2
+    texts = "abcdef"
+    rows = [
+        json.dumps(record).replace('"u"', f'"{t}"').replace('"s"', f'"{t}{t}"').encode()
+        for record in records
+        for t in texts
+    ]
+    options = Options(dialect=inside.spec, history=history, mask="last")
+    slow = Encoder(options)
+    slow.chats = slow.templates = None
+    assert all(o.status == "written" for o in assert_same_ids(Encoder(options), slow, rows))
