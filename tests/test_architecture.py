@@ -268,6 +268,7 @@ READERS = [
     "mypt_spec.dialect",
     "mypt_spec.findings",
     "mypt_spec.table_file",
+    "mypt_spec.tokenizer.proved",
     "mypt_spec.tokenizer.sources",
     "mypt_spec.tokenizer.tokenizer",
     "mypt_spec.tokenizer.batch",

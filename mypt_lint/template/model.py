@@ -253,9 +253,14 @@ class ModelFolder:
     def vocabulary(self) -> Vocabulary | None:
         """Returns the vocabulary; None where the folder has none that is read."""
         try:
-            return read_vocabulary(self.path)
+            return self.required_vocabulary
         except VocabularyError:
             return None
+
+    @cached_property
+    def required_vocabulary(self) -> Vocabulary:
+        """Returns the vocabulary. Raises VocabularyError where the folder has none that is read."""
+        return read_vocabulary(self.path)
 
     @cached_property
     def _bpe(self) -> Bpe:

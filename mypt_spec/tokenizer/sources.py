@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 
+from mypt_spec.tokenizer.proved import proved
 from mypt_spec.tokenizer.tekken import from_tekken
 from mypt_spec.tokenizer.tokenizer_json import from_tokenizer_json
 from mypt_spec.tokenizer.vocabulary import (
@@ -42,7 +44,7 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
         raise VocabularyError(f"{file}: cannot be read: {why}; {_EXPECTED}") from None
     digest = hashlib.sha256(data).hexdigest()
     if digest not in _cache:
-        _cache[digest] = _parse(data, str(file))
+        _cache[digest] = proved(data, partial(_parse, data, str(file)))
     return _cache[digest]
 
 

@@ -20,7 +20,6 @@ from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 from mypt_spec.table import PADDING, TEXT, TokenTable
-from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
 
 
@@ -51,7 +50,7 @@ def model_format(path: str) -> ModelFormat:
 def _loaded(path: str, _: frozenset[tuple[str, int, int]]) -> ModelFormat:
     model = ModelFolder(path)
     try:
-        vocabulary = read_vocabulary(path)
+        vocabulary = model.required_vocabulary
     except VocabularyError as error:
         raise UsageError(str(error)) from None
     table = TokenTable(
