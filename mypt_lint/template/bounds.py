@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MEMORY = 1 << 30  # bytes, beside what is loaded; where the system counts them (Linux)
 SECONDS = 10  # of processor time, for each call
+_TURN = 1.0  # seconds after which no further call of a batch begins
 DEADLINE = 120  # seconds by the clock, where the system counts no processor time or is very busy
 T = TypeVar("T")
 
@@ -50,14 +51,45 @@ class Bounded(Generic[T]):
 
     def __call__(self, *args: Any) -> T:
         """Returns what the function returns. Raises OutOfBoundsError, and what it raises."""
-        if self._pipe is None or self._owner != os.getpid():
-            self._start()
+        (outcome,) = self.each([args])
+        if isinstance(outcome, OutOfBoundsError):
+            raise outcome
+        return outcome
+
+    def each(self, calls: Sequence[tuple[Any, ...]]) -> Iterator[T | OutOfBoundsError]:
+        """Yields what the function returns for each of some calls, or where it was stopped.
+
+        Calls are sent together. If one ends the process, those of its batch are made again, one by
+        one. Raises what the function raises.
+        """
+        at, alone = 0, 0  # calls before `alone` are made one by one
+        while at < len(calls):
+            batch = calls[at : at + 1] if at < alone else calls[at:]
+            try:
+                outcomes = self._outcomes(batch)
+            except OutOfBoundsError as error:
+                if len(batch) > 1:
+                    alone = at + len(batch)
+                    continue
+                outcomes = [(None, error)]
+            for result, fault in outcomes:
+                if isinstance(fault, OutOfBoundsError) and len(batch) > 1:
+                    alone = at + 1  # what the others of the batch hold counted, too
+                    break
+                if fault is not None and not isinstance(fault, OutOfBoundsError):
+                    raise fault
+                yield result if fault is None else fault
+                at += 1
+
+    def _outcomes(self, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, Exception | None]]:
+        """Returns (result, exception) of the first call, and of others after it."""
+        self.start()
         assert self._pipe is not None
         try:
-            self._pipe.send(args)
+            self._pipe.send(calls)
             if not self._pipe.poll(DEADLINE):
                 raise OutOfBoundsError(f"{DEADLINE} seconds")
-            result, error = self._pipe.recv()
+            outcomes: list[tuple[Any, Exception | None]] = self._pipe.recv()
         except (EOFError, OSError):
             self._child.join()
             exitcode = self._child.exitcode
@@ -66,9 +98,12 @@ class Bounded(Generic[T]):
         except BaseException:
             self.close()
             raise
-        if error is not None:
-            raise error
-        return result  # type: ignore[no-any-return]
+        return outcomes
+
+    def start(self) -> None:
+        """Starts the process, unless it runs: it makes the function while this one goes on."""
+        if self._pipe is None or self._owner != os.getpid():
+            self._start()
 
     def _start(self) -> None:
         from multiprocessing import get_all_start_methods, get_context
@@ -112,20 +147,29 @@ def _work(there: Connection, bounds: tuple[int, int], make: Callable[..., Any], 
     memory, seconds = bounds
     _bind(memory)
     work = None
+    with suppress(Exception, MemoryError):  # the first call tries again, and reports it
+        _allow(seconds)
+        work = make(*args)
     while True:
         try:
-            call = there.recv()
+            calls = there.recv()
         except (EOFError, OSError):
             return
-        _allow(seconds)
-        try:
-            work = work or make(*args)
-            there.send((work(*call), None))
-        except MemoryError:
-            there.send((None, OutOfBoundsError(f"{memory >> 20} MiB of memory")))
-        except Exception as error:  # for the process that asked
-            error.add_note(traceback.format_exc())
-            there.send((None, error))
+        outcomes: list[tuple[Any, Exception | None]] = []
+        begin = time.process_time()
+        for call in calls:
+            _allow(seconds)
+            try:
+                work = work or make(*args)
+                outcomes.append((work(*call), None))
+            except MemoryError:
+                outcomes.append((None, OutOfBoundsError(f"{memory >> 20} MiB of memory")))
+            except Exception as error:  # for the process that asked
+                error.add_note(traceback.format_exc())
+                outcomes.append((None, error))
+            if outcomes[-1][1] or time.process_time() - begin > _TURN:
+                break
+        there.send(outcomes)
 
 
 def _bind(memory: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ from unicodedata import is_normalized, normalize
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
 from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
-from mypt_lint.template.bounds import Bounded, OutOfBoundsError, bounded
+from mypt_lint.template.bounds import Bounded, OutOfBoundsError
 from mypt_lint.template.render import Failed, failure
 from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import (
@@ -48,6 +49,8 @@ _OPTIONS = "chat_template_kwargs"
 _OWN = frozenset({"messages", "tools", "add_generation_prompt", "self"})  # no options
 _MAX_OPTIONS = 64
 _MAX_STOPPED = 3
+_PLAIN = 2  # the version of marshal's format without references: equal values, equal bytes
+_MAX_TOOLS, _TOOLS_ROOM = 64, 8 << 20  # lists of tools that are kept, and their bytes
 _KINDS = {
     "user": "question", "assistant": "answer", "tool": "result", "system": "system prompt",
     NAME: "name of a call",
@@ -81,6 +84,7 @@ FORMS = tuple(
     )
 )
 Outcome = Aligned | Failed | Leaf | None
+Arguments = tuple[list[dict[str, Any]], bytes | None, dict[str, Any]]
 
 
 def in_form(messages: Iterable[dict[str, Any]], form: Form) -> list[dict[str, Any]]:
@@ -120,31 +124,44 @@ def _in_use(templates: list[Template]) -> list[Template]:
     return [usual, by_name.get(_FOR_TOOLS) or usual]
 
 
-def _syntax_error(templates: list[Template]) -> str:
-    """Returns why Jinja does not compile one of the templates; "" if it compiles all."""
-    for template in templates:
-        try:
-            compiled(template.text)
-        except MemoryError:
-            raise
-        except Exception as error:
-            why = failure(error)
-            return f"{template.path}: line {why.line} of the chat template: {why.message}"
-    return ""
-
-
 class _Templates:
-    """Aligns conversations by the templates of a folder; in the process that renders."""
+    """Aligns conversations by the templates of a folder; in the process that renders.
+
+    Called without a conversation, it returns why Jinja does not compile a template, "" if it does.
+    Tools are the bytes of `_packed`, so that equal ones are one object here.
+    """
 
     def __init__(self, templates: list[Template], special: frozenset[str]) -> None:
         usual, tools = _in_use(templates)
+        self._tools: Memo[bytes, Any] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
+        self._fault = ""
+        try:
+            for template in (usual, tools):
+                compiled(template.text)
+        except (MemoryError, UsageError):
+            raise
+        except Exception as error:  # whatever a template does wrong
+            why = failure(error)
+            message = f"line {why.line} of the chat template: {why.message}"
+            self._fault = f"{template.path}: {message}"
+            return
         self._usual = _OneTemplate(usual, special)
         self._for_tools = self._usual if tools is usual else _OneTemplate(tools, special)
 
     def __call__(
-        self, messages: list[dict[str, Any]], tools: list[Any] | None, options: dict[str, Any]
-    ) -> Outcome:
-        return (self._for_tools if tools else self._usual).outcome(messages, tools, options)
+        self,
+        messages: list[dict[str, Any]] | None = None,
+        tools: bytes | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> Outcome | str:
+        if messages is None:
+            return self._fault
+        declared = None
+        if tools is not None and (declared := self._tools.entries.get(tools)) is None:
+            declared = self._tools.keep(tools, marshal.loads(tools), len(tools))
+        return (self._for_tools if declared else self._usual).outcome(
+            messages, declared, options or {}
+        )
 
 
 class _OneTemplate:
@@ -205,23 +222,28 @@ class _OneTemplate:
 class ModelFolder:
     """The chat template and the vocabulary of a model, as its folder has them.
 
-    Templates run in a process of their own, within bounds. Raises UsageError for a folder without.
+    Templates run in a process of their own, within bounds. `encodes` loads the vocabulary at once.
+    Raises UsageError for a folder without a template.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, encodes: bool = False) -> None:
         self.path, self.templates = path, load(path)
         names = {token for template in self.templates for token in template.tokens.values()}
         names |= {row["content"] for row in added_tokens(Path(path)) if row.get("special")}
         self.special = frozenset(filter(None, names))
-        self._aligned: Bounded[Outcome] = Bounded(_Templates, self.templates, self.special)
+        self._aligned: Bounded[Outcome | str] = Bounded(_Templates, self.templates, self.special)
         self._stopped = 0  # records in a row whose rendering was stopped
-        compiled("")  # Jinja is loaded here, or is missing
+        self._tags_of_tools: Memo[bytes, re.Match[str] | None] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
+        self._aligned.start()
+        if encodes and self.vocabulary:  # loaded here while the process loads Jinja
+            self._bpe.base()
         try:
-            fault = bounded(_syntax_error, _in_use(self.templates))
+            fault = self._aligned()
         except OutOfBoundsError as error:
             fault = f"{path}: reading the chat template was stopped after {error}"
         if fault:
-            raise UsageError(fault)
+            self._aligned.close()
+            raise UsageError(str(fault))
 
     def _json(self, name: str) -> dict[str, Any]:
         file = Path(self.path) / name
@@ -348,14 +370,24 @@ class ModelFolder:
 
         Raises OutOfBoundsError.
         """
-        return self._aligned(*_arguments(chat))
+        outcome = self._aligned(*_arguments(chat))
+        assert not isinstance(outcome, str)
+        return outcome
 
     def stray_tag(self, chat: Chat) -> str | None:
         """Returns a special token that tools, keys or options spell: nothing keeps it text."""
         messages, tools, options = _arguments(chat)
-        rest = json.dumps([Aligner.without_texts(messages), tools, options], ensure_ascii=False)
-        tag = self._tags.search(rest)
+        tag = self._tags.search(json.dumps(Aligner.without_texts(messages), ensure_ascii=False))
+        if tag is None and tools is not None:
+            tag = self._tag_of_tools(tools)
+        tag = tag or self._tags.search(json.dumps(options, ensure_ascii=False))
         return tag[0] if tag else None
+
+    def _tag_of_tools(self, tools: bytes) -> re.Match[str] | None:
+        if tools in self._tags_of_tools.entries:
+            return self._tags_of_tools.entries[tools]
+        spelling = json.dumps(marshal.loads(tools), ensure_ascii=False)
+        return self._tags_of_tools.keep(tools, self._tags.search(spelling), len(tools))
 
     def read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
         """Returns the findings of a chat, and no Episode, because no format is known."""
@@ -449,12 +481,16 @@ class ModelFolder:
                 yield Finding("MYP735", f"{lengths}: this answer is cut off", at)
 
 
-def _arguments(chat: Chat) -> tuple[list[dict[str, Any]], list[Any] | None, dict[str, Any]]:
-    """Returns the messages, tools and options of a chat, as a template takes them."""
-    tools = None if chat.tools is None else [tool.value for tool in chat.tools]
-    options = chat.extras.get(_OPTIONS)
-    options = options if isinstance(options, dict) else {}
-    return [_as_openai(m) for m in chat.messages], tools, options
+def _arguments(chat: Chat) -> Arguments:
+    """Returns the messages, tools (packed) and options of a chat, as a template takes them."""
+    if _OPTIONS not in chat.facts:
+        tools = None if chat.tools is None else [tool.value for tool in chat.tools]
+        options = chat.extras.get(_OPTIONS)
+        options = options if isinstance(options, dict) else {}
+        packed = None if tools is None else marshal.dumps(tools, _PLAIN)
+        chat.facts[_OPTIONS] = [_as_openai(m) for m in chat.messages], packed, options
+    arguments: Arguments = chat.facts[_OPTIONS]
+    return arguments
 
 
 def _as_openai(message: Message) -> dict[str, Any]:

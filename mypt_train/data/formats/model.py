@@ -48,7 +48,7 @@ def model_format(path: str) -> ModelFormat:
 
 @lru_cache(maxsize=4)
 def _loaded(path: str, _: frozenset[tuple[str, int, int]]) -> ModelFormat:
-    model = ModelFolder(path)
+    model = ModelFolder(path, encodes=True)
     try:
         vocabulary = model.required_vocabulary
     except VocabularyError as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_lint.template import bounds
-from mypt_lint.template.bounds import OutOfBoundsError, bounded
+from mypt_lint.template.bounds import Bounded, OutOfBoundsError, bounded
 from mypt_lint.template.lint import lint_template
 from tests.support.children import child
 from tests.support.examples import either
@@ -98,6 +100,29 @@ def test_work_is_done_elsewhere() -> None:
         bounded(refuse)
     with pytest.raises(OutOfBoundsError, match="exit status -15"):
         bounded(stop)
+
+
+def misbehave(what: object) -> object:
+    if what == "stop":
+        os.kill(os.getpid(), signal.SIGTERM)
+    if what == "memory":
+        raise MemoryError
+    return what
+
+
+@posix
+def test_a_bad_call_takes_no_others_with_it() -> None:
+    calls: Bounded[object] = Bounded(partial, misbehave)
+    values: list[object] = [1, "stop", 2, "memory", 3, "stop", "memory", 4]
+    try:
+        outcomes = [*calls.each([(value,) for value in values])]
+        assert [*calls.each([])] == []
+    finally:
+        calls.close()
+    assert [o for o in outcomes if not isinstance(o, OutOfBoundsError)] == [1, 2, 3, 4]
+    stopped = [str(outcomes[i]) for i, value in enumerate(values) if isinstance(value, str)]
+    assert ["exit status -15" in each for each in stopped] == [True, False, True, False]
+    assert ["of memory" in each for each in stopped] == [False, True, False, True]
 
 
 def test_a_process_that_is_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
