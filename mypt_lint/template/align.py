@@ -29,6 +29,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.memo import Memo
 
 _WORD = re.compile("Qx([0-9]{6})z", re.IGNORECASE)  # some templates write all in capitals
+_MAX_LEAVES = 100_000  # numbers of words are consecutive
 _MAX_FORMS = 4096
 _MAX_UNCHANGED = 8  # texts of one conversation that a template looks into
 THOUGHT, NAME = "thought", "name"
@@ -215,16 +217,23 @@ class Aligner:
         """
         text, marked = self.render(messages, tools)
         leaves = leaves_of(messages)
-        unchanged: set[int] = set()  # texts that stay in the second rendering
-        while True:
-            form = self._form(messages, tools, leaves, unchanged)
-            spans, suspects = _fit(form, leaves, text)
-            if spans is not None:
-                break
-            new = [i for i in suspects if i not in unchanged]
-            if not new or len(unchanged) == _MAX_UNCHANGED:
-                raise AlignError(leaves[suspects[0]] if suspects else None)
-            unchanged.add(new[0])
+        try:
+            return self._aligned(messages, tools, leaves, text, marked)
+        except AlignError:
+            if any(message in messages[:i] for i, message in enumerate(messages)):
+                with suppress(AlignError):
+                    return self._aligned(messages, tools, leaves, text, marked, shared=True)
+            raise
+
+    def _aligned(
+        self, messages: list[Any], tools: Any, leaves: list[Leaf], text: str, marked: Spans,
+        *, shared: bool = False,
+    ) -> Aligned:  # fmt: skip
+        """Returns the places of all texts. Raises AlignError.
+
+        If `shared`, equal messages have equal words, because some templates compare messages.
+        """
+        form, spans, unchanged = self._fitted(messages, tools, leaves, text, shared=shared)
         pieces = [Piece(leaves[i], *span) for i, span in zip(form.order, spans, strict=True)]
         dropped: list[Leaf] = []  # thoughts in answers
         for i in sorted(unchanged):
@@ -250,24 +259,50 @@ class Aligner:
         trained = self._trained(text, pieces, begins, marked, names)
         return Aligned(text, tuple(pieces), trained, (*missing, *dropped), form.other_prompts)
 
+    def _fitted(
+        self, messages: list[Any], tools: Any, leaves: list[Leaf], text: str, *, shared: bool
+    ) -> tuple[_Form, Spans, set[int]]:
+        """Returns a form that fits, the spans of its texts, and the texts that had to stay in it.
+
+        Raises AlignError.
+        """
+        unchanged: set[int] = set()
+        base = _unused(text)
+        while True:
+            form = self._form(messages, tools, leaves, unchanged, base, shared=shared)
+            spans, suspects = _fit(form, leaves, text)
+            if spans is not None:
+                return form, spans, unchanged
+            new = [i for i in suspects if i not in unchanged]
+            if not new or len(unchanged) == _MAX_UNCHANGED:
+                raise AlignError(leaves[suspects[0]] if suspects else None)
+            unchanged.add(new[0])
+
     def _form(
-        self, messages: list[Any], tools: list[Any] | None, leaves: list[Leaf], unchanged: set[int]
-    ) -> _Form:
-        words: dict[Path, str] = {}
-        named: dict[str, str] = {}  # a name has one word wherever it stands
+        self, messages: list[Any], tools: Any, leaves: list[Leaf], unchanged: set[int],
+        base: int, *, shared: bool,
+    ) -> _Form:  # fmt: skip
+        firsts: dict[tuple[Any, ...], int] = {}
+        equal: dict[int, list[int]] = {}  # the number of a word, and of the texts that it replaces
         for i, leaf in enumerate(leaves):
             if i not in unchanged:
-                word = f"Qx{i:06d}z"
-                words[leaf.path] = named.setdefault(leaf.text, word) if leaf.kind == NAME else word
+                message = messages.index(messages[leaf.message]) if shared else leaf.message
+                first = firsts.setdefault((message, *leaf.path[1:]), i)
+                equal.setdefault(first, []).append(i)
+        words = {leaves[i].path: f"Qx{base + n:06d}z" for n, same in equal.items() for i in same}
         worded = _replaced(messages, words)
         key = json.dumps([worded, tools])
         form = self._forms.entries.get(key)
-        return form or self._forms.keep(key, self._new_form(worded, tools))
+        return form or self._forms.keep(key, self._new_form(worded, tools, equal, base))
 
-    def _new_form(self, worded: list[Any], tools: list[Any] | None) -> _Form:
+    def _new_form(
+        self, worded: list[Any], tools: Any, equal: dict[int, list[int]], base: int
+    ) -> _Form:
         text, _ = self.render(worded, tools)
-        words, literals = list(_WORD.finditer(text)), _WORD.split(text)[::2]
+        words = [word for word in _WORD.finditer(text) if int(word[1]) - base in equal]
         starts, prompts, others = [0, *(word.end() for word in words)], [], []
+        ends = [*(word.start() for word in words), len(text)]
+        literals = [text[start:end] for start, end in zip(starts, ends, strict=True)]
         for index, message in enumerate(worded):
             if message["role"] == "assistant":
                 prompt, _ = self.render(worded[:index], tools, prompt=True)
@@ -277,7 +312,14 @@ class Aligner:
                 number = sum(start <= size for start in starts) - 1
                 in_literal = min(size - starts[number], len(literals[number]))
                 prompts.append((index, number, in_literal))
-        return _Form(literals, [int(word[1]) for word in words], prompts, tuple(others))
+        order = [int(word[1]) - base for word in words]
+        for number, same in equal.items():  # of equal texts, the first one is written first
+            if len(same) > 1:
+                if order.count(number) != len(same):
+                    raise AlignError(None)
+                numbers = iter(same)
+                order = [next(numbers) if n == number else n for n in order]
+        return _Form(literals, order, prompts, tuple(others))
 
     def _trained(
         self,
@@ -333,6 +375,14 @@ def spelled(tokens: frozenset[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
 
 
+def _unused(text: str) -> int:
+    """Returns a number from which on no word stands in a text; it is 0, but for such texts."""
+    if "qx" not in text.lower():
+        return 0
+    used = {int(word[1]) // _MAX_LEAVES for word in _WORD.finditer(text)}
+    return _MAX_LEAVES * min({*range(9)} - used, default=0)
+
+
 def _common(prompt: str, text: str) -> int:
     """Returns how many code points two texts have in common at their beginning."""
     if text.startswith(prompt):
@@ -381,25 +431,30 @@ def _between(leaf: Leaf, pieces: list[Piece], text: str) -> tuple[list[Piece], l
     end = min((p.start for p in pieces if p.leaf.message > leaf.message), default=len(text))
     if start > end:  # the template does not keep the order
         start, end = 0, len(text)
-    span = _once(leaf.text, text, start, end)
+    free = [(start, end)]  # what no other text takes
+    for piece in sorted(pieces, key=lambda piece: piece.start):
+        last = free[-1]
+        if last[0] <= piece.start and piece.end <= last[1]:
+            free[-1:] = [(last[0], piece.start), (piece.end, last[1])]
+    span = _once(leaf.text, text, free)
     if span is not None:
         return [Piece(leaf, *span)], []
     out, dropped = [], []
     for part in _THOUGHT.split(leaf.text) if _THOUGHT.search(leaf.text) else ():
-        span = _once(part, text, start, end) if part.strip() else None
+        span = _once(part, text, free) if part.strip() else None
         if span is not None:
             out.append(Piece(leaf, *span))
-            start = span[1]
+            free = [(max(a, span[1]), b) for a, b in free if b > span[1]]
         elif part.strip() and not any(each(part.strip()) in text for each in FILTERS):
             dropped.append(Leaf(part.strip(), leaf.path, THOUGHT, leaf.message))
     is_there = out and out[-1].end - out[-1].start >= len(part.strip())
     return (out, dropped) if is_there else ([], [])
 
 
-def _once(part: str, text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Returns where a text stands within bounds, if it stands there exactly once."""
-    for written in dict.fromkeys(each(part) for each in FILTERS):
-        at = text.find(written, start, end)
-        if written and at >= 0 and text.find(written, at + 1, end) < 0:
-            return at, at + len(written)
+def _once(part: str, text: str, free: Spans) -> tuple[int, int] | None:
+    """Returns where a text stands in parts of another, if it stands there exactly once."""
+    for written in filter(None, dict.fromkeys(each(part) for each in FILTERS)):
+        places = [(at, end) for start, end in free if (at := text.find(written, start, end)) >= 0]
+        if len(places) == 1 and text.find(written, places[0][0] + 1, places[0][1]) < 0:
+            return places[0][0], places[0][0] + len(written)
     return None

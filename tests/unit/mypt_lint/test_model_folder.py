@@ -131,6 +131,48 @@ def test_a_thought_in_an_answer_that_the_template_lifts(answer: str, places: lis
     assert trained(in_part) == ["Yes.<|im_end|>"]
 
 
+def called(name: str, answer: str, **arguments: str) -> list[dict[str, Any]]:
+    """Returns a question, an answer beside a call, its result and a last answer."""
+    call = {"type": "function", "function": {"name": name, "arguments": arguments}}
+    end = [{"role": "tool", "content": "Sun"}, {"role": "assistant", "content": "OK."}]
+    return [*chat("Weather?", answer, tool_calls=[call]), *end]
+
+
+def test_an_answer_that_the_template_looks_into_beside_calls() -> None:
+    """Also if its tool was called before, or an argument has the same text."""
+    content, call = "{{ (m.content or '') | trim }}", "{{ c.function | tojson }}"
+    lifts = TOOLS.replace(content, "{{ m.content.split('</think>')[-1] }}").replace(
+        call, "{{ c.function.name }} {{ c.function.arguments.city }}"
+    )
+    aligned = aligner(lifts).align(
+        [*called("get", "I look.", city="Oslo"), *called("get", "</think> odd", city="Rome")]
+    )
+    assert texts(aligned)[6:10] == ["Weather?", " odd", "get", "Rome"]
+    assert [piece.leaf.message for piece in aligned.pieces[6:10]] == [4, 5, 5, 5]
+    looks = TOOLS.replace(content, "{{ '!' if '<' in m.content }}{{ m.content }}").replace(
+        call, "{{ c.function.arguments.city }}"
+    )
+    pieces = aligner(looks).align(called("get", "</think> odd", city="</think> odd")).pieces
+    assert [piece.leaf.kind for piece in pieces[1:3]] == ["assistant", "argument"]
+
+
+@pytest.mark.parametrize("text", ["Qx000000z", "Qx000001z and qx000002Z"])
+def test_texts_with_the_words_that_replace_texts(text: str) -> None:
+    looks = CHATML.replace("{{ m.content }}", "{{ '!' if 'Qx' in m.content }}{{ m.content }}")
+    aligned = aligner("{{ tools }}" + looks).align(chat(text, "Hello."), [{"name": text}])
+    assert texts(aligned) == [text, "Hello."]
+    assert trained(aligned) == ["Hello.<|im_end|>"]
+
+
+def test_equal_messages_that_the_template_compares() -> None:
+    """As Mistral's does: what it writes before the last question is before its equal, too."""
+    compares = CHATML.replace("{{ m.content", "{{ '!' if m == messages[-2] }}{{ m.content")
+    aligned = aligner(compares).align(chat("Go on.", "1", "Go on.", "2"))
+    assert texts(aligned) == ["Go on.", "1", "Go on.", "2"]
+    assert [piece.leaf.message for piece in aligned.pieces] == [0, 1, 2, 3]
+    assert aligned.text.count("!Go on.") == 2
+
+
 def test_the_result_of_a_call_is_not_trained() -> None:
     """Also where the template writes the name of the call, or a stop token, only after it."""
     repeats = CHATML.replace(
