@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser, positive
+from mypt_cli.run import saying
 from mypt_cli.store.gguf import model_path
 from mypt_lint.settings.options import (
     DEFAULTS,
     add_dialect,
     add_ignore,
+    add_model,
     add_records,
     add_settings,
     add_system,
     mask_name,
+    template_options,
 )
 
 if TYPE_CHECKING:
@@ -70,11 +73,8 @@ def _options(out: Parser) -> None:
     some("-n --number N", "show N episodes (default: 1)", type=positive)
     some("--all", "show all episodes to the end of the file")
     add_dialect(add)
-    add(
-        "--model DIR",
-        "show what the chat template of a model makes of records, with its ids and loss mask: its "
-        "folder, or a .gguf file",
-        type=model_path,
+    add_model(
+        add, "show what the chat template of a model makes of records, with its ids and loss mask"
     )
     add(
         "--vocab PATH",
@@ -179,10 +179,17 @@ def _by_model(source: Source, line: int | None, options: argparse.Namespace) -> 
         if getattr(options, name) not in (None, AUTO):
             raise UsageError(f"--{name} cannot be used with --model, which names no dialect")
     plan = planned(options, usual=DEFAULTS)
-    plan.by_model = model_format(options.model).model.read
+    chosen_options = template_options(options)
+    model = model_format(options.model, chosen_options).model
+    model.check_options(saying(PROG, quiet=False))
+    plan.by_model = model.read
     (source,), (rules,) = plan.of_model([source], lambda _: None)
     chosen = Options(
-        model=options.model, pack=False, mask=options.mask_name, history=options.history
+        model=options.model,
+        pack=False,
+        mask=options.mask_name,
+        history=options.history,
+        template_options=chosen_options,
     )
     encoder = encoder_of(chosen, rules)
     items = _items(encoder.checker, source, "record", line, "", options)

@@ -11,6 +11,7 @@ from mypt_lint.settings.options import (
     LAUNCHERS,
     add_dialect,
     add_ignore,
+    add_model,
     add_records,
     add_settings,
     add_system,
@@ -26,11 +27,7 @@ def options(out: Parser) -> None:
     add_dialect(add, "found out, mypt in doubt")
     add_records(add)
     add_system(add)
-    add(
-        "--model DIR",
-        "check what the chat template of a model makes of each record: its folder, or a .gguf file",
-        type=model_path,
-    )
+    add_model(add, "check what the chat template of a model makes of each record")
     add(
         "--kind",
         "JSONL records, serialised text, what a model wrote, or tokens for a trainer (default: "

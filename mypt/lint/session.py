@@ -19,6 +19,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.names import is_prepared
 from mypt_cli.progress import Bar
+from mypt_cli.run import saying
 from mypt_cli.terminal import Display
 from mypt_cli.words import counted
 from mypt_lint.check import baseline
@@ -29,6 +30,7 @@ from mypt_lint.report.totals import fixable_line, fixed_line, statistics, summar
 from mypt_lint.run.chunk import Chunk, interleaved
 from mypt_lint.run.parallel import check_sources
 from mypt_lint.run.plan import Group, Plan, named_dialect, planned
+from mypt_lint.settings.options import template_options
 from mypt_lint.settings.selection import selection
 from mypt_records.names import AUTO
 
@@ -100,12 +102,15 @@ def _fixes(options: argparse.Namespace) -> bool:
 
 def _plan(options: argparse.Namespace) -> Plan:
     plan = planned(options)
+    chosen_options = template_options(options)
     if options.model:
         from mypt_lint.template.model import ModelFolder
 
         if options.dialect not in (None, AUTO):
             raise UsageError("--model and --dialect both name a format; remove one")
-        plan.by_model = ModelFolder(options.model).read
+        model = ModelFolder(options.model, chosen_options)
+        model.check_options(saying("mypt-lint", quiet=options.quiet))
+        plan.by_model = model.read
     plan.edits = any(name.startswith("sarif") for name in options.format or [plan.top["format"]])
     return plan
 

@@ -11,7 +11,14 @@ from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
 from mypt_cli.store.gguf import model_path
 from mypt_cli.words import counted
-from mypt_lint.settings.options import add_dialect, add_ignore, add_records, add_system
+from mypt_lint.settings.options import (
+    add_dialect,
+    add_ignore,
+    add_model,
+    add_records,
+    add_system,
+    template_options,
+)
 from mypt_records.names import AUTO
 from mypt_train.data.formats import FORMATS, trainer_of
 
@@ -29,11 +36,8 @@ def add_inputs(out: Parser) -> None:
     add = out.group("input")
     add("PATH", "files, folders and patterns; .gz and .zst too", dest="paths", nargs="+")
     add_dialect(add)
-    add(
-        "--model DIR",
-        "write text, ids and loss mask by the chat template of a model, in place of a dialect: "
-        "its folder, or a .gguf file",
-        type=model_path,
+    add_model(
+        add, "write text, ids and loss mask by the chat template of a model, in place of a dialect"
     )
     add_records(add)
     add_system(add)
@@ -136,6 +140,7 @@ def request_of(
     with waiting("listing inputs", quiet=chosen.quiet):
         inputs = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
         values = {f.name: getattr(chosen, f.name) for f in fields(Options)} | {"pack": pack}
+        values["template_options"] = template_options(chosen)
         if chosen.model is not None:
             for name, value in (("dialect", values.pop("dialect")), ("system", chosen.system)):
                 if value not in (None, AUTO):
@@ -143,7 +148,9 @@ def request_of(
                         f"--{name} cannot be used with --model, which names no dialect"
                     )
             options = Options(**values)
-            plan.by_model = model_format(chosen.model).model.read
+            model = model_format(chosen.model, options.template_options).model
+            model.check_options(say)
+            plan.by_model = model.read
             return (*plan.of_model(inputs, say), options)
         dialect, rules, sources = plan.one_dialect(inputs, say, what="a data set")
     for source, rule in zip(sources, rules, strict=True):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
+from typing import Any
 
+from mypt_cli.errors import UsageError
 from mypt_cli.parser import Options, Parser
+from mypt_cli.store.gguf import model_path
 from mypt_records.names import AUTO, NAMES, NATIVE
 
 KINDS = ("record", "text", "generation", "rows")  # of what files hold
@@ -35,6 +39,45 @@ def add_system(add: Options) -> None:
         "the system prompt of records of other tools that have none, where the format has one",
     )
     either("--system-file FILE", "the same, from a file, without its last line end; - for stdin")
+
+
+def add_model(add: Options, does: str) -> None:
+    """Adds the options that name a model, whose chat template takes the place of a dialect."""
+    add("--model DIR", f"{does}: its folder, or a .gguf file", type=model_path)
+    add(
+        "--template-option NAME=VALUE",
+        "give the chat template of --model an option, as JSON or text, such as "
+        "enable_thinking=false; repeatable; the chat_template_kwargs of a record override it",
+        action="append",
+        type=_template_option,
+        dest="template_options",
+        default=[],
+    )
+
+
+def _template_option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not (equals and name.isidentifier()):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, not {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def template_options(chosen: argparse.Namespace) -> str | None:
+    """Returns the options for the chat template of --model, as JSON; None without any.
+
+    Raises UsageError.
+    """
+    if not chosen.template_options:
+        return None
+    if chosen.model is None:
+        raise UsageError("--template-option needs --model; add it, or remove the option")
+    names = [name for name, _ in chosen.template_options]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"--template-option {twice}: is given twice; remove one")
+    return json.dumps(dict(chosen.template_options), sort_keys=True)
 
 
 def add_settings(parser: Parser) -> Options:

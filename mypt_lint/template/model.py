@@ -12,7 +12,7 @@ import json
 import marshal
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,8 +25,8 @@ from unicodedata import is_normalized, normalize
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
 from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
-from mypt_lint.template.bounds import Bounded, OutOfBoundsError
-from mypt_lint.template.render import Failed, failure
+from mypt_lint.template.bounds import Bounded, OutOfBoundsError, bounded
+from mypt_lint.template.render import Failed, failure, variables
 from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import (
     TEMPLATE_FILES,
@@ -201,7 +201,7 @@ class _OneTemplate:
         self, messages: Any, tools: Any, *, prompt: bool = False, options: dict[str, Any]
     ) -> tuple[str, list[tuple[int, int]]]:
         usual = {"documents": None, "strftime_now": self._now.strftime}
-        variables = {**self.template.tokens, **usual, **options}
+        variables = {**self.template.tokens, **usual, **self.template.options, **options}
         return self._render(
             messages=messages, tools=tools, add_generation_prompt=prompt, **variables
         )
@@ -222,12 +222,14 @@ class _OneTemplate:
 class ModelFolder:
     """The chat template and the vocabulary of a model, as its folder has them.
 
-    Templates run in a process of their own, within bounds. `encodes` loads the vocabulary at once.
+    Templates run in a process of their own, within bounds. `options`, a JSON object, are given to
+    every rendering; those of a record override them. `encodes` loads the vocabulary at once.
     Raises UsageError for a folder without a template.
     """
 
-    def __init__(self, path: str, *, encodes: bool = False) -> None:
-        self.path, self.templates = path, load(path)
+    def __init__(self, path: str, options: str | None = None, *, encodes: bool = False) -> None:
+        self.path, self.options = path, json.loads(options or "{}")
+        self.templates = [replace(template, options=self.options) for template in load(path)]
         names = {token for template in self.templates for token in template.tokens.values()}
         names |= {row["content"] for row in added_tokens(Path(path)) if row.get("special")}
         self.special = frozenset(filter(None, names))
@@ -244,6 +246,20 @@ class ModelFolder:
         if fault:
             self._aligned.close()
             raise UsageError(str(fault))
+
+    def check_options(self, say: Callable[[str], None]) -> None:
+        """Tells `say` which option is never read. Raises UsageError for one that is not allowed."""
+        if not self.options:
+            return
+        if own := sorted(_OWN & set(self.options)):
+            raise UsageError(f"--template-option {own[0]}: trainers pass it themselves; remove it")
+        if tag := spelled(self.special).search(json.dumps(self.options, ensure_ascii=False)):
+            raise UsageError(f"--template-option: a value spells the special token {tag[0]!r}")
+        names, likely = bounded(variables, _in_use(self.templates))
+        usual = {*_OWN, "documents"}.union(*(template.tokens for template in self.templates))
+        read = ", ".join(sorted(likely - usual)) or "no option"
+        for name in sorted(set(self.options) - names):
+            say(f"--template-option {name} has no effect: the chat template reads {read}")
 
     def _json(self, name: str) -> dict[str, Any]:
         file = Path(self.path) / name

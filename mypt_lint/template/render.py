@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from traceback import walk_tb
 from typing import Any
@@ -13,6 +13,8 @@ from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import Template
 
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
+_MARKS = re.compile(r"\{%[-+]?\s*(?:end)?generation\s*[-+]?%\}")
+_FUNCTIONS = frozenset({"raise_exception", "strftime_now"})
 _MAX_MESSAGE = 300  # characters of a message, which a template may write
 
 
@@ -72,6 +74,31 @@ def failure(error: Exception) -> Failed:
 
     message = str(error)[:_MAX_MESSAGE] or type(error).__name__
     return Failed(message, type(error) is jinja2.TemplateError, _line(error))
+
+
+def variables(templates: Iterable[Template]) -> tuple[set[str], set[str]]:
+    """Returns the names of variables that templates may read, and of these the likely options.
+
+    A template also seems to read what it sets in a branch. Such a name is only likely to be an
+    option if the template asks whether it is defined.
+    """
+    import jinja2
+    from jinja2 import meta, nodes
+
+    sandbox = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"])
+    names, likely = set[str](), set[str]()
+    for template in templates:
+        tree = sandbox.parse(_MARKS.sub("", template.text))
+        new = meta.find_undeclared_variables(tree) - {*sandbox.globals, *_FUNCTIONS}
+        set_here = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "store"}
+        asked = {
+            getattr(node.node, "name", "")
+            for node in tree.find_all((nodes.Test, nodes.Filter))
+            if node.name in ("defined", "undefined", "default")
+        }
+        names |= new
+        likely |= new - (set_here - asked)
+    return names, likely
 
 
 def literals(template: Template) -> str:

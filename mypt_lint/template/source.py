@@ -7,7 +7,7 @@ transformers saves one. Output are templates. Nothing is run here.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class Template:
 
     `tokens` are the special tokens by their names, as the template sees them. `stops` are spellings
     at which generation stops; empty where nothing says. `assumed` are tokens that a lone file
-    does not spell, so that nobody knows them.
+    does not spell, so that nobody knows them. `options` are given to every rendering.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Template:
     tokens: dict[str, str]
     stops: frozenset[str]
     assumed: frozenset[str] = frozenset()
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 def load(path: str) -> list[Template]:

@@ -39,16 +39,19 @@ class ModelFormat(Dialect):
         return None, self.lex_ids(ids)[1]
 
 
-def model_format(path: str) -> ModelFormat:
-    """Returns the format of a model folder, read once. Raises UsageError where it has none."""
+def model_format(path: str, options: str | None = None) -> ModelFormat:
+    """Returns the format of a model folder, read once. Raises UsageError where it has none.
+
+    `options` are those of its chat template, a JSON object.
+    """
     files = Path(path).iterdir() if Path(path).is_dir() else ()
     facts = [(file.name, file.stat()) for file in files]
-    return _loaded(path, frozenset((name, s.st_size, s.st_mtime_ns) for name, s in facts))
+    return _loaded(path, options, frozenset((n, s.st_size, s.st_mtime_ns) for n, s in facts))
 
 
 @lru_cache(maxsize=4)
-def _loaded(path: str, _: frozenset[tuple[str, int, int]]) -> ModelFormat:
-    model = ModelFolder(path, encodes=True)
+def _loaded(path: str, options: str | None, _: frozenset[tuple[str, int, int]]) -> ModelFormat:
+    model = ModelFolder(path, options, encodes=True)
     try:
         vocabulary = model.required_vocabulary
     except VocabularyError as error:

@@ -11,7 +11,10 @@ from mypt_spec.encoder import Mask
 from mypt_spec.history import valid_policy
 from mypt_train.data.formats import FORMATS, TRAINERS, in_parquet, packs, parquet, trainer_of
 
-_USUAL = {("mask", "model"), ("history", "keep"), ("message_indices", False), ("model", None)}
+_USUAL = {
+    ("mask", "model"), ("history", "keep"), ("message_indices", False), ("model", None),
+    ("template_options", None),
+}  # fmt: skip
 # The values of options that need no dialect.
 _OF_MODELS: dict[str, list[Any]] = {
     "phase": [None], "vocabulary": [None], "preferences": [False], "message_indices": [False],
@@ -42,6 +45,7 @@ class Options:
     - `message_indices`: rows for trainers say of each token which message of its record it comes
       from.
     - `model`: the folder of a model whose chat template writes the records, in place of a dialect.
+    - `template_options`: the options of this template, a JSON object.
     - `vocabulary`: the path of a file of ranks to use in place of the dialect's own vocabulary.
 
     Raises ValueError for values out of range, and for values that exclude one another.
@@ -64,6 +68,7 @@ class Options:
     history: str = "keep"
     message_indices: bool = False
     model: str | None = None
+    template_options: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mask", str(Mask.from_name(self.mask)))
@@ -131,7 +136,7 @@ class Options:
         if self.model is not None:
             from mypt_train.data.formats.model import model_format  # not loaded at every start
 
-            return model_format(self.model)
+            return model_format(self.model, self.template_options)
         dialect = mypt_spec.dialect(self.dialect, vocabulary=self.vocabulary)
         dialect.tokenizer.encode("")  # raises now for a missing vocabulary, not at the first line
         return dialect

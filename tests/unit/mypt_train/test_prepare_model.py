@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +176,36 @@ def test_options_of_a_record_reach_the_template(tmp_path: Path) -> None:
     assert loud.ids[2:].tolist() == plain.ids.tolist()
 
 
+def test_options_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are given to every rendering, and a record overrides them."""
+    reads = "{% set x = '' %}{% if loud is defined %}<|im_start|>{{ loud[0] }}{% endif %}"
+    path, out = folder(tmp_path / "model", reads + CHATML), tmp_path / "sft"
+    quiet = chat("Hi!", "Hello.") | {"chat_template_kwargs": {"loud": "?"}}
+    data = write(tmp_path / "data.jsonl", [chat("Hi!", "Hello."), quiet])
+    given = ["--model", path, "--template-option", 'loud=["!"]']
+    for line, sign in ((1, "!"), (2, "?")):
+        assert view([f"{data}:{line}", *given, "--text"]) == 0
+        assert capsys.readouterr().out.startswith(f"<|im_start|>{sign}<|im_start|>user")
+    call = [data, *given, "-o", str(out), "--context-length", "64"]
+    assert main(call) == 0
+    manifest = json.loads((out / "dataset_metadata.json").read_text())
+    assert json.loads(manifest["options"]["template_options"]) == {"loud": ["!"]}
+    assert view([str(out), "--all", "--text"]) == 0
+    assert sorted(re.findall(r"<\|im_start\|>(\W)<", capsys.readouterr().out)) == ["!", "?"]
+    assert lint([data, "--model", path, "--template-option", "load=true"]) == 0
+    why = "--template-option load has no effect: the chat template reads loud\n"
+    assert why in capsys.readouterr().err
+    for wrong, why in (
+        (["--template-option", "tools=1"], "trainers pass it themselves"),
+        (["--template-option", "a=<|im_end|>"], "spells the special token"),
+        (["--template-option", "a=1", "--template-option", "a=2"], "is given twice"),
+    ):
+        assert lint([data, "--model", path, *wrong]) == 2
+        assert why in capsys.readouterr().err
+    assert lint([data, "--template-option", "a=1"]) == 2
+    assert "needs --model" in capsys.readouterr().err
+
+
 def write(file: Path, records: list[dict[str, Any]]) -> str:
     file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return str(file)
@@ -286,13 +318,16 @@ def test_folders_and_records_that_do_not_fit(
 
 
 def test_resumed_data_has_the_same_bytes(tmp_path: Path) -> None:
-    """After a run that stopped between units; workers have processes that render, too."""
+    """After a run that stopped between units; workers have processes that render, too.
+
+    Options of the template must be the same.
+    """
     options = Options(model=folder(tmp_path / "model"), context_length=64)
     records = [chat(f"What is {i}?", f"It is {i}.") for i in range(12)]
     data = write(tmp_path / "data.jsonl", records)
     source = Source(data, "", Path(data).stat().st_size)
 
-    def run(name: str, **more: Any) -> dict[str, Any]:
+    def run(name: str, options: Options = options, **more: Any) -> dict[str, Any]:
         out = tmp_path / name
         return prepare([source], out, options, rules=[RULES], unit_size=400, **more)
 
@@ -305,6 +340,8 @@ def test_resumed_data_has_the_same_bytes(tmp_path: Path) -> None:
         run("stopped", progress=stops)
     with pytest.raises(PrepareError, match="--resume"):
         run("stopped")
+    with pytest.raises(PrepareError, match="template_options"):
+        run("stopped", replace(options, template_options='{"loud": true}'), resume=True)
     assert run("stopped", resume=True) == whole == run("workers", workers=2)
 
 
