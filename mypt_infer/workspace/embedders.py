@@ -37,9 +37,10 @@ def embedder_for(value: Embedder | Callable[[list[str]], Any] | str) -> Embedder
     "" and "none" are none, "hashing" is a HashingEmbedder, an address is that of a service. Raises
     ValueError for another name.
     """
+    if isinstance(value, Embedder) and not isinstance(value, type):
+        return value
     if not isinstance(value, str):
-        known = isinstance(value, Embedder) and not isinstance(value, type)
-        return value if known else Called(value)
+        return Called(value)
     default = HashingEmbedder()
     if value in ("", "none"):
         return None
