@@ -80,12 +80,10 @@ def lengths(db: sqlite3.Connection) -> Lengths:
 
 
 def rank(words: Iterable[Word], sizes: Lengths) -> tuple[Floats, Floats]:
-    """Returns the scores of documents, by their place in `Lengths`, and of chunks, from 0 to 1."""
+    """Returns the scores of documents, at least one, by their place, and of chunks, from 0 to 1."""
     count = len(sizes.ids)
     docs = np.zeros(count, dtype=np.float32)
     chunks = np.zeros(len(sizes.chunk), dtype=np.float32)
-    if not count:
-        return docs, chunks
     reach = 0.0
     for postings, weight in words:
         at = (postings >> 8).astype(np.int64)
