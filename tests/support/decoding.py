@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import mypt_infer.decode.guided  # noqa: F401  # its memos, too
 import mypt_spec
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.base import vocab
-from mypt_infer.decode.compile import build_tables, byte_dfa, grammar_graph, token_classes
+from mypt_infer.decode.compile import build_tables
 from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.decoder import machine
-from mypt_infer.decode.llguidance import answers, grammar, ground, lexer, texts
+from mypt_infer.decode.llguidance import grammar
 from mypt_infer.run_format import format_of
 from mypt_spec.bodies.json_body import Call, calls_of
 from mypt_spec.episode import Episode, Message, Part
@@ -31,16 +32,7 @@ from tests.support.build import function
 from tests.support.dialects import DIALECTS
 
 # A run of tests has more dialects and vocabularies than a server, and compiles each of them once.
-_MEMOS = [byte_dfa._strings, grammar_graph._texts, token_classes._leaf_sets]
-_MEMOS += [
-    build_tables._built,
-    vocab._vocabularies,
-    texts._texts,
-    lexer._lexemes,
-    ground._grounds,
-    answers._grounds,
-]
-for _memo in (*_MEMOS, grammar._words):
+for _memo in (*vocab._memos, build_tables._built, grammar._words):
     _memo._limit = 64
 build_tables._built._room, grammar._words._room = 256 << 20, 1 << 30
 # The dialects with calls of tools.

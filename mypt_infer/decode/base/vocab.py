@@ -8,8 +8,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, Protocol, TypeVar
+from functools import cached_property, wraps
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,17 +29,32 @@ class _Sized(Protocol):
     def nbytes(self) -> int: ...
 
 
-_K = TypeVar("_K", bound=Hashable)
+_memos: list[Memo[Any, Any]] = []  # of all functions that are cached
+_P = ParamSpec("_P")
 _S = TypeVar("_S", bound=_Sized)
 
 
-def entry_of(memo: Memo[_K, _S], key: _K, make: Callable[[], _S]) -> _S:
-    """Returns the entry of a key; it is made, and kept with its `nbytes`, if it is not known."""
-    entry = memo.entries.get(key)
-    if entry is None:
-        entry = make()
-        memo.keep(key, entry, entry.nbytes)
-    return entry
+def cached_by(
+    key: Callable[..., Hashable], room: int = ROOM
+) -> Callable[[Callable[_P, _S]], Callable[_P, _S]]:
+    """Caches what a function returns by a key of its arguments: 16 results in `room` bytes."""
+
+    def decorate(make: Callable[_P, _S]) -> Callable[_P, _S]:
+        memo = Memo[Hashable, _S](16, room=room)
+        _memos.append(memo)
+
+        @wraps(make)
+        def cached(*args: _P.args, **options: _P.kwargs) -> _S:
+            number = key(*args, **options)
+            entry = memo.entries.get(number)
+            if entry is None:
+                entry = make(*args, **options)
+                memo.keep(number, entry, entry.nbytes)
+            return entry
+
+        return cached
+
+    return decorate
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,17 +218,11 @@ class Trie:
         return self.nodes.bytes[self.nodes.below[self.node] : self.nodes.below[self.node + 1]]
 
 
-_vocabularies = Memo[str, Vocabulary](16, room=ROOM)
-
-
+@cached_by(lambda tokenizer, base: f"{base}/{tokenizer.vocab_size}")
 def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
     """Returns the vocabulary of a tokenizer, read once for each base encoding, named `base`."""
-
-    def read() -> Vocabulary:
-        tokenizer.encode("")  # raises where there is no vocabulary
-        texts = [b""] * tokenizer.ordinary.ranges[-1].stop
-        for i in tokenizer.ordinary:
-            texts[i] = tokenizer.decode_bytes([i])
-        return Vocabulary(tuple(texts), tokenizer.vocab_size)
-
-    return entry_of(_vocabularies, f"{base}/{tokenizer.vocab_size}", read)
+    tokenizer.encode("")  # raises where there is no vocabulary
+    texts = [b""] * tokenizer.ordinary.ranges[-1].stop
+    for i in tokenizer.ordinary:
+        texts[i] = tokenizer.decode_bytes([i])
+    return Vocabulary(tuple(texts), tokenizer.vocab_size)

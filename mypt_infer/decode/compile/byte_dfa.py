@@ -27,15 +27,14 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.vocab import entry_of
+from mypt_infer.decode.base.vocab import cached_by
 from mypt_spec.bodies.json_body import IDENT
-from mypt_spec.memo import Memo
 
 DEAD = -1
 # A byte that is assumed before each text, so that a pattern can say "at the very beginning".
@@ -269,18 +268,12 @@ _HAS_SHORT = {0x0A, 0x0D, 0x09, 0x0C, 0x08}
 QUOTE = ord('"')
 
 
-_strings = Memo[tuple[str, ...], ByteDfa](16, room=8 << 20)
-
-
+@cached_by(lambda forbidden: forbidden, 8 << 20)
 def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     """Returns the automaton of the inside of a canonical JSON string without `forbidden` spellings.
 
     The only exit is the closing quote. DEL is refused: llguidance would escape it.
     """
-    return entry_of(_strings, forbidden, partial(_string_dfa, forbidden))
-
-
-def _string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     endings = {_codes(f.partition('"')[0]) for f in forbidden}
     order = [p for p in _matcher(endings) if not any(_ends(p, c) for c in endings)]
     states = {p: i for i, p in enumerate(order)}

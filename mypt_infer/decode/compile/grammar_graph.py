@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mypt_infer.decode.base.tools import ToolSpec
-from mypt_infer.decode.base.vocab import ROOM, entry_of
+from mypt_infer.decode.base.vocab import cached_by
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
 from mypt_infer.decode.compile.call_graph import Bodies, Holes, Part
 from mypt_infer.decode.compile.nfa import (
@@ -50,7 +50,6 @@ from mypt_infer.decode.compile.nfa import (
 from mypt_spec.damage.cut_tags import inner_tags, pieces
 from mypt_spec.damage.near_miss import near_miss
 from mypt_spec.dialect import Dialect
-from mypt_spec.memo import Memo
 from mypt_spec.states import awaits_result, model_writes, open_blocks
 from mypt_spec.table import CALLS, LISTS, TEXT, Piece, Terminal
 
@@ -93,10 +92,6 @@ class GrammarDfa:
     answers: frozenset[int] = frozenset()
 
 
-# Leaves of texts by the dialect's fingerprint.
-_texts = Memo[str, ByteDfa](16, room=ROOM)
-
-
 class GrammarGraph:
     """Builds the graph of a dialect with some tools.
 
@@ -125,7 +120,7 @@ class GrammarGraph:
         self.pieces = pieces(inner_tags(self.table, self.machine))
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
         self.forbidden = forbidden_texts(dialect)
-        self.text = entry_of(_texts, dialect.fingerprint, self._text_leaf)
+        self.text = self._text_leaf()
         self.nodes: dict[tuple[int, bool, bool], Node] = {}
         self.after: dict[tuple[int, str, int, bool], Node] = {}
         # The states directly after a tag of the model.
@@ -305,6 +300,7 @@ class GrammarGraph:
                 out += spelled(name if kind == "attr" else value)
         return out
 
+    @cached_by(lambda graph: graph.dialect.fingerprint)
     def _text_leaf(self) -> ByteDfa:
         """Returns the leaf of texts. Its exits are all that may end a text in some state.
 

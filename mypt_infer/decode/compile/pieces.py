@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mypt_infer.decode.base.vocab import Ints, Trie, entry_of
+from mypt_infer.decode.base.vocab import Ints, Trie
 from mypt_infer.decode.base.work import step
 from mypt_infer.decode.compile.byte_dfa import DEAD as NO_STATE
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol
@@ -229,12 +229,12 @@ def piece_of(fingerprint: str, bodies: Bodies, part: Part, leaves: TokenClasses)
     """Returns the piece of a tool's arguments in a dialect; it is compiled once."""
     tool = bodies.tools[part.tool]
     key = (fingerprint, repr((bodies.kind, tool.schema, part.comma, part.after)))
-
-    def compile_piece() -> Piece:
+    piece = _pieces.entries.get(key)
+    if piece is None:
         with _uncollected():
-            return _compiled(bodies, part, leaves)
-
-    return entry_of(_pieces, key, compile_piece)
+            piece = _compiled(bodies, part, leaves)
+        _pieces.keep(key, piece, piece.nbytes)
+    return piece
 
 
 @contextmanager

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mypt_infer.decode.base.tools import SchemaFault
-from mypt_infer.decode.base.vocab import entry_of
+from mypt_infer.decode.base.vocab import cached_by
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
 from mypt_spec.bodies.tagged import ARGUMENT, STRING, TAGS, kinds_in, value_of, value_text
-from mypt_spec.memo import Memo
 
 WHERE = "calls with tags for their arguments are for tables alone"
 # What ends a text, and the rest of the tag.
@@ -39,17 +38,11 @@ class Way(NamedTuple):
     schemas: tuple[dict[str, Any], ...] = ()
 
 
-_values = Memo[tuple[str, ...], ByteDfa](16, room=8 << 20)
-
-
+@cached_by(lambda forbidden: forbidden, 8 << 20)
 def value_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     """Returns the automaton of texts between tags, which spell none of these, nor of the tags."""
-
-    def build() -> ByteDfa:
-        leaf = text_dfa([END, *forbidden, *TAGS], [END], {}, {}, name="value")
-        return replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
-
-    return entry_of(_values, forbidden, build)
+    leaf = text_dfa([END, *forbidden, *TAGS], [END], {}, {}, name="value")
+    return replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
 
 
 def way_of(

@@ -7,11 +7,11 @@ each token: 266 in place of 50,304 in dialect gabgpt. Computed once for each pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
-from mypt_infer.decode.base.vocab import ROOM, Ints, Vocabulary, entry_of, vocabulary
+from mypt_infer.decode.base.vocab import Ints, Vocabulary, cached_by, vocabulary
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, ident_dfa
 from mypt_infer.decode.compile.call_graph import call_leaves
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
@@ -19,7 +19,6 @@ from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows, same_columns
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.dialect import Dialect
-from mypt_spec.memo import Memo
 from mypt_spec.table import IDS_LAST
 
 
@@ -53,15 +52,9 @@ class TokenClasses:
         return RowSets(self.columns, self.classes)
 
 
-_leaf_sets = Memo[str, TokenClasses](16, room=ROOM)
-
-
+@cached_by(lambda dialect, *_: dialect.fingerprint)
 def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
     """Returns the classes of a dialect. `text` is its leaf of texts."""
-    return entry_of(_leaf_sets, dialect.fingerprint, partial(_classes, dialect, text))
-
-
-def _classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
     words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
     bodies = {t.body for t in dialect.table.terminals.values()}
     leaves = [text, *call_leaves(TAGGED if TAGGED in bodies else "", forbidden_texts(dialect))]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mypt_infer.decode.base.vocab import ROOM, entry_of
+from mypt_infer.decode.base.vocab import cached_by
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.completion import Search
 from mypt_infer.decode.llguidance.grammar import ALL, Rule, matcher_of, rule_of
@@ -22,7 +22,6 @@ from mypt_infer.decode.llguidance.response import GUIDANCE, Response, ResponseEr
 from mypt_infer.decode.llguidance.texts import texts
 from mypt_spec import Dialect
 from mypt_spec.bodies.strict_json import canonical
-from mypt_spec.memo import Memo
 
 # The most places that the search for a first text looks at, some 40 us each.
 _MOST = 20_000
@@ -69,24 +68,18 @@ def answer(dialect: Dialect, response: Response, avoided: Collection[int]) -> An
     return Answer(shared, first, tuple(ending), schema is not None, rule)
 
 
-_grounds = Memo[tuple[str, bool], Ground](16, room=ROOM)
-
-
+@cached_by(lambda dialect, end, *, json: (dialect.fingerprint, json))
 def text_ground(dialect: Dialect, end: int, *, json: bool) -> Ground:
     """Returns what all answers of a dialect share, made once; `json`: those that are JSON."""
-
-    def build() -> Ground:
-        shared, companion = ground(dialect), texts(dialect)
-        words, bitmask = shared.search.vocabulary, shared.search.bitmask
-        search = Search(companion, words, bitmask, end=end, json=json)
-        plain = companion.run(companion.first, [search.id_of[ord("{")]])
-        states = np.flatnonzero(companion.tables.frame).tolist()
-        single, goals = sorted(words.of_byte.values()), np.flatnonzero(companion.ends).tolist()
-        fixes = companion.fixes(states, goals, single)
-        begun = pending(companion, search, states, plain)
-        return Ground(companion, search, shared.characters, shared.opens, fixes, begun)
-
-    return entry_of(_grounds, (dialect.fingerprint, json), build)
+    shared, companion = ground(dialect), texts(dialect)
+    words, bitmask = shared.search.vocabulary, shared.search.bitmask
+    search = Search(companion, words, bitmask, end=end, json=json)
+    plain = companion.run(companion.first, [search.id_of[ord("{")]])
+    states = np.flatnonzero(companion.tables.frame).tolist()
+    single, goals = sorted(words.of_byte.values()), np.flatnonzero(companion.ends).tolist()
+    fixes = companion.fixes(states, goals, single)
+    begun = pending(companion, search, states, plain)
+    return Ground(companion, search, shared.characters, shared.opens, fixes, begun)
 
 
 def _reason(error: str) -> str:

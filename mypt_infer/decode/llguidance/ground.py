@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.vocab import ROOM, Ints, entry_of
+from mypt_infer.decode.base.vocab import Ints, cached_by
 from mypt_infer.decode.compile.byte_dfa import QUOTE
 from mypt_infer.decode.compile.grammar_graph import GrammarGraph, call_ends
 from mypt_infer.decode.compile.tables import DEAD_STATE
@@ -139,18 +138,12 @@ def pending(companion: Companion, search: Search, inside: Iterable[int], plain: 
     return Pending(avoided.astype(np.uint8).tobytes().decode(), out)
 
 
-_grounds = Memo[str, Ground](16, room=ROOM)
-
-
+@cached_by(lambda dialect, *_: dialect.fingerprint)
 def ground(dialect: Dialect) -> Ground:
     """Returns what all bodies of a dialect share, made once.
 
     Raises EngineError if llguidance is not installed.
     """
-    return entry_of(_grounds, dialect.fingerprint, partial(_ground, dialect))
-
-
-def _ground(dialect: Dialect) -> Ground:
     words_of(dialect, call_ends(dialect)[1])  # says how to install what it lacks
     text = GrammarGraph(dialect, ()).text
     words, companion = token_classes(dialect, text).vocabulary, lexemes(dialect, text)

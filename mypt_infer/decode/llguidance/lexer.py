@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.vocab import ROOM, Ints, entry_of
+from mypt_infer.decode.base.vocab import Ints, cached_by
 from mypt_infer.decode.compile.build_tables import tables_of
 from mypt_infer.decode.compile.byte_dfa import QUOTE, ByteDfa, number_dfa, string_dfa
 from mypt_infer.decode.compile.grammar_graph import GrammarDfa, forbidden_texts
@@ -22,7 +21,6 @@ from mypt_infer.decode.compile.nfa import Node, Place, determinize
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_infer.decode.compile.token_classes import token_classes
 from mypt_spec import Dialect
-from mypt_spec.memo import Memo
 
 _STRUCTURE = b"{}[], :truefalsn"
 
@@ -87,15 +85,9 @@ class Companion:
         return {s: ending for s, ending in out.items() if ending}
 
 
-_lexemes = Memo[str, Companion](16, room=ROOM)
-
-
+@cached_by(lambda dialect, *_: dialect.fingerprint)
 def lexemes(dialect: Dialect, text: ByteDfa) -> Companion:
     """Returns the companion of a dialect, compiled once. `text` is the leaf of texts."""
-    return entry_of(_lexemes, dialect.fingerprint, partial(_compiled, dialect, text))
-
-
-def _compiled(dialect: Dialect, text: ByteDfa) -> Companion:
     string, number = string_dfa(tuple(forbidden_texts(dialect))), number_dfa(fraction=True)
     between = Node(final=True)
     loop: Place = (between, 0)

@@ -8,12 +8,11 @@ half, and where the tag after it may follow.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.vocab import ROOM, Ints, entry_of
+from mypt_infer.decode.base.vocab import Ints, cached_by
 from mypt_infer.decode.compile.build_tables import tables_of
 from mypt_infer.decode.compile.byte_dfa import Symbol
 from mypt_infer.decode.compile.grammar_graph import GrammarDfa, GrammarGraph
@@ -22,7 +21,6 @@ from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.compile.token_classes import token_classes
 from mypt_infer.decode.llguidance.lexer import Companion
 from mypt_spec import Dialect
-from mypt_spec.memo import Memo
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +47,9 @@ class Texts(Companion):
         return allowed[tables.classes], then[tables.classes], allowed[tables.classes]
 
 
-_texts = Memo[str, Texts](16, room=ROOM)
-
-
+@cached_by(lambda dialect, *_: dialect.fingerprint)
 def texts(dialect: Dialect) -> Texts:
     """Returns the companion of the answers of a dialect, compiled once."""
-    return entry_of(_texts, dialect.fingerprint, partial(_compiled, dialect))
-
-
-def _compiled(dialect: Dialect) -> Texts:
     graph = GrammarGraph(dialect, (), response=True)
     over: Place = (Node(final=True), 0)
     edges: dict[Symbol, Place] = {}
