@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -322,17 +322,26 @@ def _free(schema: Any) -> bool:
     return unsaid or (additional is not None and additional is not False) or any(map(_free, parts))
 
 
+def objects(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Yields all objects in a schema, itself first."""
+    stack = [schema]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Mapping):
+            yield part
+            stack += reversed([*part.values()])
+        elif isinstance(part, list):
+            stack += reversed(part)
+
+
 def letters_of_values(schema: Any) -> int:
     """Returns the letters of all values that a schema lists.
 
     >>> letters_of_values({"properties": {"a": {"enum": ["bees", "wasps"]}, "b": {"enum": [1]}}})
     10
     """
-    if isinstance(schema, Mapping):
-        values = schema.get("enum")
-        letters = sum(len(str(value)) for value in values) if isinstance(values, list) else 0
-        return letters + sum(letters_of_values(part) for part in schema.values())
-    return sum(map(letters_of_values, schema)) if isinstance(schema, list) else 0
+    lists = [part["enum"] for part in objects(schema) if isinstance(part.get("enum"), list)]
+    return sum(len(str(value)) for values in lists for value in values)
 
 
 _ANCHORS = frozenset({"$anchor", "$id", "$schema", "id"})
@@ -340,17 +349,13 @@ _ANCHORS = frozenset({"$anchor", "$id", "$schema", "id"})
 
 def _referenced(schema: Any) -> tuple[set[str], frozenset[str]]:
     """Returns what references need: keywords at the top of the schema, and the names of parts."""
-    referenced, queue, anchors = set(), [schema], frozenset[str]()
-    for part in queue:
-        if isinstance(part, Mapping):
-            reference = part.get("$ref")
-            if isinstance(reference, str) and reference.startswith("#/"):
-                referenced.add(reference.split("/")[1])
-            elif isinstance(reference, str) and reference != "#":
-                anchors = _ANCHORS
-            queue += part.values()
-        elif isinstance(part, list):
-            queue += part
+    referenced, anchors = set(), frozenset[str]()
+    for part in objects(schema):
+        reference = part.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/"):
+            referenced.add(reference.split("/")[1])
+        elif isinstance(reference, str) and reference != "#":
+            anchors = _ANCHORS
     return referenced - _KEYWORDS, anchors
 
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from mypt_infer.decode.base.schemas import objects
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.base.vocab import ROOM, vocabulary
 from mypt_infer.decode.compile.call_graph import CLOSED, around
@@ -94,20 +95,12 @@ def doubted(schema: Any, avoided: str, forbidden: Iterable[str]) -> frozenset[st
     return keys | {""} if any(text in literals for text in forbidden) else keys
 
 
-def _literals(part: Any) -> list[Any]:
+def _literals(schema: Any) -> list[Any]:
     """Returns the keys and values of a schema that texts have as they are."""
-    if isinstance(part, list):
-        return [literal for one in part for literal in _literals(one)]
-    if not isinstance(part, dict):
-        return []
     out: list[Any] = []
-    for word, value in part.items():
-        if word in ("enum", "const"):
-            out.append(value)
-        elif word in _MAPS and isinstance(value, dict):
-            out += [*value, *_literals(list(value.values()))]
-        elif word not in _DATA:
-            out += _literals(value)
+    for part in objects(schema):
+        out += [part[word] for word in ("enum", "const") if word in part]
+        out += [[*part[word]] for word in _MAPS if isinstance(part.get(word), dict)]
     return out
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
-from mypt_infer.decode.base.schemas import ANNOTATIONS
+from mypt_infer.decode.base.schemas import ANNOTATIONS, objects
 from mypt_infer.decode.base.work import step
 from mypt_infer.decode.compile.table_schemas import MAX_DEPTH
 from mypt_infer.decode.llguidance.pattern_text import Unreadable, pattern_text
@@ -173,7 +173,7 @@ class Hints:
         texts: dict[bytes, None] = {}
         conditions = [
             (word, part[word])
-            for part in _objects(list(self._schemas))
+            for part in objects(list(self._schemas))
             for word in ("pattern", "format")
             if isinstance(part.get(word), str)
         ]
@@ -190,7 +190,7 @@ class Hints:
         if entry is None:
             spellings: dict[bytes, None] = {}
             for root in self._schemas:
-                members = [part.get("properties") for part in _objects([root])]
+                members = [part.get("properties") for part in objects(root)]
                 parts = [m[key] for m in members if isinstance(m, Mapping) and key in m]
                 for part in parts[:_PATTERNS]:
                     reader = _Reader(root, self.size)
@@ -198,15 +198,6 @@ class Hints:
                         spellings[self.spell(reader.value(part, 0))] = None
             entry = self._values[key] = tuple(spellings)
         return entry
-
-
-def _objects(part: Any) -> Iterator[Mapping[str, Any]]:
-    """Yields all objects in a schema, the schema first."""
-    if isinstance(part, Mapping):
-        yield part
-    for value in part.values() if isinstance(part, Mapping) else part:
-        if isinstance(value, Mapping | list):
-            yield from _objects(value)
 
 
 def _number(schema: Mapping[str, Any]) -> int:
