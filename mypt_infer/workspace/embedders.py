@@ -26,8 +26,8 @@ from mypt_infer.workspace.index.embed import (
     HashingEmbedder,
 )
 
-# Seconds for one answer, and texts of one question.
-_PATIENCE, _BATCH = 120, 64
+# Seconds for one answer.
+_PATIENCE = 120
 _EXCERPT = 200
 
 
@@ -82,8 +82,7 @@ class Service:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Returns the vectors of texts, (texts, dimensions). Raises EmbedderError."""
-        batches = (self._ask([*texts[i : i + _BATCH]]) for i in range(0, len(texts), _BATCH))
-        vectors = [vector for batch in batches for vector in batch]
+        vectors = self._ask([*texts])
         try:
             return np.array(vectors, dtype=np.float32)
         except (TypeError, ValueError):
