@@ -82,9 +82,9 @@ class Document:
         is_blank = not (self.text[line : edit.start] + new + self.text[edit.end : after]).strip()
         return [Edit(line, min(after + 1, len(self.text)), "")] if is_blank else [edit]
 
-    def fix_all(self, *, unsafe: bool = False) -> list[Edit]:
+    def fix_all(self) -> list[Edit]:
         """Returns the edits of `mypt-lint --fix`."""
-        fixer = Fixer(self.group.checker, unsafe)
+        fixer = Fixer(self.group.checker)
         if self.group.kind == "text":
             fixed = fixer.text(encoded(self.text))[0].decode("utf-8", "replace")
             return _changed(0, self.text, fixed)

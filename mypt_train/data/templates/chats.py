@@ -32,12 +32,11 @@ import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
 import msgspec
-import numpy as np
 
 from mypt_spec.adapters.message_splitter import MessageSplitter, begins
 from mypt_spec.bodies.tagged import ARGUMENT
@@ -356,17 +355,15 @@ class ChatTemplates:
         if any(slot is not None and slot not in place for slot in slots):
             return None  # the weight of a message of another piece
         paths = [marked.slots[n].path for n in numbers]
-        losses = [(length, loss) for length, loss, _ in sizes]
-        vocab_size = self.dialect.tokenizer.vocab_size
-        template = template_of(texts, losses, ids, tags, vocab_size=vocab_size)
-        weights = [
-            loss * (weight if slot is None else 1)
-            for (_, loss, weight), slot in zip(sizes, slots, strict=True)
-        ]
-        owners = [-1 if slot is None else place[slot] for slot in slots]
-        template = replace(
-            template, weights=np.array(weights, np.float32), owners=np.array(owners, np.int64)
-        )
+        template = template_of(
+            texts, [(length, loss) for length, loss, _ in sizes], ids, tags,
+            vocab_size=self.dialect.tokenizer.vocab_size,
+            owners=[-1 if slot is None else place[slot] for slot in slots],
+            weights=[
+                loss * (weight if slot is None else 1)
+                for (_, loss, weight), slot in zip(sizes, slots, strict=True)
+            ],
+        )  # fmt: skip
         return PieceTemplate(template, tuple((moved(path, -start)) for path in paths))
 
     def _around(self, text: str, start: int, kind: str) -> tuple[int, tuple[str, str]]:

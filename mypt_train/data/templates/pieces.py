@@ -100,9 +100,9 @@ def join(parts: Sequence[PieceTemplate], starts: Sequence[int]) -> PieceTemplate
         np.concatenate([t.loss for t in each]),
         np.concatenate([t.ids for t in each]),
         tags,
+        np.concatenate([t.owners for t in each]),
         np.concatenate([t.each_weight for t in each]) if parted else None,
         any(t.weighed for t in each),
-        np.concatenate([t.each_owner for t in each]),
     )
     return PieceTemplate(joined, tuple(paths))
 
@@ -118,7 +118,7 @@ def renumbered(template: Template, numbers: Sequence[int]) -> Template:
         )
         for value_number, pieces, end in template.texts
     )
-    owners = np.array([number_of[n] for n in template.each_owner], np.int64)
+    owners = np.array([number_of[n] for n in template.owners], np.int64)
     return replace(template, texts=texts, owners=owners)
 
 

@@ -46,7 +46,7 @@ class Template:
     the constant runs, one after another. `tags` counts terminals. `weights` are those of the runs,
     float32, 0 where there is no loss; None where all are 0 or 1. `weighed`: whether a message that
     the mask trains has another weight than 1. `owners` are the values by which weights of runs are
-    multiplied, -1 for none; None where no run has one.
+    multiplied, -1 for none.
     """
 
     texts: tuple[Text, ...]
@@ -54,18 +54,13 @@ class Template:
     loss: npt.NDArray[np.uint8]
     ids: TokenIds
     tags: Counter[str]
+    owners: npt.NDArray[np.int64]
     weights: npt.NDArray[np.float32] | None = None
     weighed: bool = False
-    owners: npt.NDArray[np.int64] | None = None
-
-    @property
-    def each_owner(self) -> npt.NDArray[np.int64]:
-        """Returns which value is the weight of each run, -1 for none."""
-        return np.full(len(self.lengths), -1) if self.owners is None else self.owners
 
     def weights_of(self, values: list[Any]) -> npt.NDArray[np.float32]:
         """Returns the weight of each run in a record that has these values."""
-        weights, owners = self.each_weight, self.each_owner
+        weights, owners = self.each_weight, self.owners
         free = np.flatnonzero(owners >= 0)
         if len(free):
             weights = weights.copy()
@@ -116,7 +111,7 @@ def cut_at_marks(
 
 def template_of(
     texts: list[Text], runs: Sequence[tuple[int, int]], ids: list[int], tags: Counter[str], *,
-    vocab_size: int,
+    vocab_size: int, owners: Sequence[int] | None = None, weights: Sequence[float] | None = None,
 ) -> Template:  # fmt: skip
     """Returns a template; `runs` have a length, 0 for a text, and a loss."""
     return Template(
@@ -125,6 +120,8 @@ def template_of(
         np.array([loss for _, loss in runs], np.uint8),
         np.array(ids, dtype_of(vocab_size)),
         tags,
+        np.full(len(runs), -1) if owners is None else np.array(owners, np.int64),
+        None if weights is None else np.array(weights, np.float32),
     )
 
 
