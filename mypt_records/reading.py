@@ -394,7 +394,6 @@ def _same(key: str, another: str) -> bool:
 
 
 def below(at: str, key: str) -> str:
-    """Returns the pointer of a key of the object at a pointer."""
     return f"{at}/{escape(key)}"
 
 

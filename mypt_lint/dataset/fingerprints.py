@@ -49,7 +49,6 @@ class Fingerprint:
 
 
 def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
-    """Returns what is compared of an episode."""
     messages, openers = episode.messages, table.openers
     questions = tuple(
         (plain(m.text), next((p.at.pointer for p in m.parts if p.kind == "text"), ""))

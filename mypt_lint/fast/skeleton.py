@@ -328,7 +328,6 @@ class _Work(Placeholders):
         return text if rest is value else json.dumps(rest, ensure_ascii=False)
 
     def text(self, text: str) -> str:
-        """Returns a text with signs."""
         for first in self.skeletons.first:
             if first in text:
                 if not self.texts.are_clean([text]):

@@ -50,12 +50,10 @@ class Answers:
 
 
 def rule(state: int) -> str:
-    """Returns the name of the rule of a state."""
     return f"s{state}" if state >= 0 else f"called{-1 - state}"
 
 
 def quoted(text: str) -> str:
-    """Returns a text as a literal of a grammar."""
     return json.dumps(text, ensure_ascii=False)
 
 

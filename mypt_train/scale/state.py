@@ -51,7 +51,6 @@ class Status:
         return [n for n in range(self.units) if n not in self.complete and n not in self.aside]
 
     def lines(self, plan: Plan) -> list[str]:
-        """Returns this in words, a line each."""
         if self.committed:
             return [f"{plan.display_name}: is committed"]
         store, missing = plan.store(), self.missing

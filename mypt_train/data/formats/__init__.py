@@ -35,5 +35,4 @@ def packs(form: str) -> bool:
 
 
 def in_parquet(form: str) -> bool:
-    """Returns whether the files of a format are Parquet."""
     return form.endswith("parquet")

@@ -165,7 +165,6 @@ class ChatTemplates:
         return chat, self._values(record, chat.paths)
 
     def _values(self, record: dict[str, Any], paths: Sequence[Path]) -> list[Any]:
-        """Returns the values of a record for slots with these paths."""
         messages = record["messages"]
         return [
             self.splitter.tools_text(record["tools"]) if path == TOOLS else _value(messages, path)

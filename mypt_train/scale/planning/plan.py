@@ -111,7 +111,6 @@ class Plan:
         return f"{first} and {len(others)} more" if others else first
 
     def store(self) -> Store:
-        """Returns the store of the data set."""
         return Store.at(self.out)
 
     def put(self, key: str, data: bytes, *, alone: bool) -> None:

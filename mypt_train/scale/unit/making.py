@@ -42,7 +42,6 @@ class Making:
         self.parts: list[PartReport] = []
 
     def add(self, piece: Piece, unit: Encoded) -> None:
-        """Writes a unit file."""
         if self.parts and len(self.parts) % UNITS_PER_NOTE == 0:
             self._keep()
         head = unit.head()

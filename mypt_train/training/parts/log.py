@@ -74,7 +74,6 @@ class Log:
             self.show(text)
 
     def show(self, text: str) -> None:
-        """Shows a text to people."""
         if self.shows:
             self.bar.print(text)
 
