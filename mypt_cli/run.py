@@ -1,10 +1,13 @@
-"""Has what commands say about their run, and ends the processes that they start."""
+"""Has what commands say about their run, their threads, and the end of their processes."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+_Item, _Result = TypeVar("_Item"), TypeVar("_Result")
 
 
 def saying(prog: str, *, quiet: bool) -> Callable[[str], None]:
@@ -15,6 +18,16 @@ def saying(prog: str, *, quiet: bool) -> Callable[[str], None]:
             print(f"{prog}: {text}", file=sys.stderr)
 
     return say
+
+
+def in_threads(
+    work: Callable[[_Item], _Result], items: Iterable[_Item], most: int = 16
+) -> Iterator[_Result]:
+    """Yields what `work` returns for each item, in order; `most` of them wait at a time."""
+    from concurrent.futures import ThreadPoolExecutor  # not loaded at every start
+
+    with ThreadPoolExecutor(most) as threads:
+        yield from threads.map(work, items)
 
 
 def end_with_parent() -> None:

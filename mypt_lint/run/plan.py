@@ -22,6 +22,7 @@ from mypt_cli.jsonl.left_out import LeftOut
 from mypt_cli.jsonl.names import MANIFEST, SUFFIXES
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.parser import dialect_name
+from mypt_cli.run import in_threads
 from mypt_cli.words import either
 from mypt_lint.check.baseline import Key
 from mypt_lint.check.checker import Checker
@@ -243,19 +244,16 @@ class Plan:
         others = sources[1:]
         if len(others) < _MANY and not any(source.remote for source in others):
             return here + [self.dialect_of(source, say) for source in others]
-        from concurrent.futures import ThreadPoolExecutor  # not loaded at every start
-
         step = 1 + len(others) // (_THREADS * 8)
 
         def some(first: int) -> tuple[list[_Choice], list[str]]:
             lines: list[str] = []
             return [self.dialect_of(s, lines.append) for s in others[first : first + step]], lines
 
-        with ThreadPoolExecutor(_THREADS) as threads:
-            for results, lines in threads.map(some, range(0, len(others), step)):
-                here += results
-                for line in lines:
-                    say(line)
+        for results, lines in in_threads(some, range(0, len(others), step), _THREADS):
+            here += results
+            for line in lines:
+                say(line)
         return here
 
     def resolved(self, source: Source, say: Say) -> Resolved:

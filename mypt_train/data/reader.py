@@ -8,7 +8,6 @@ is checked here, once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -20,6 +19,7 @@ import mypt_spec
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
+from mypt_cli.run import in_threads
 from mypt_cli.store import StoreError, is_url
 from mypt_cli.store.kept import Cache, CacheError, LocalCopy
 from mypt_spec.dialect import copied_to, name_in
@@ -103,11 +103,10 @@ class ShardReader:
         if self._local is None:
             return
         files, here = self.files, 0
-        with ThreadPoolExecutor(_THREADS) as threads:
-            paths = threads.map(self._fetched, files, files.values())
-            for _, entry in zip(paths, files.values(), strict=True):
-                here += entry["bytes"]
-                progress(here)
+        paths = in_threads(lambda name: self._fetched(name, files[name]), files, _THREADS)
+        for _, entry in zip(paths, files.values(), strict=True):
+            here += entry["bytes"]
+            progress(here)
 
     def shards(self, split: str = "train", *, check: bool = True) -> Iterator[Shard]:
         """Yields the shards of a split, "train" or "val", in order.

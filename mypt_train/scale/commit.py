@@ -10,7 +10,6 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import msgspec
 
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.names import MANIFEST, REJECTS, WORK
+from mypt_cli.run import in_threads
 from mypt_cli.store import Store, StoreError, is_url
 from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
@@ -36,7 +36,6 @@ from mypt_train.scale.stages import make_tasks
 from mypt_train.scale.state import Progress, Sealed, counted_up, seal
 from mypt_train.scale.unit.report import read_object, report_of
 
-_THREADS = 16
 # The number of rejects that a refusal names.
 _MAX_REJECTS = 3
 
@@ -185,11 +184,8 @@ def _misnamed(plan: Plan, sealed: Sealed, rejects: Sequence[bytes]) -> str:
 def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) -> dict[str, Any]:
     totals = Totals()
     splits: dict[str, list[dict[str, Any]]] = {name: [] for name in SPLITS}
-    with ThreadPoolExecutor(_THREADS) as threads:
-        keys = map(places.group, range(plan.groups))
-        parse = msgspec.json.Decoder(GroupReport).decode
-        reports = list(threads.map(lambda key: read_object(store, key, parse), keys))
-    for report in reports:
+    keys, parse = map(places.group, range(plan.groups)), msgspec.json.Decoder(GroupReport).decode
+    for report in in_threads(lambda key: read_object(store, key, parse), keys):
         totals.add(report.totals)
         for name, shards in report.splits.items():
             splits[name] += shards
@@ -294,7 +290,6 @@ def clean(plan: Plan, store: Store, progress: Progress = lambda *_: None) -> Non
     if not is_url(plan.out):
         shutil.rmtree(Path(plan.out, WORK), ignore_errors=True)
         return
-    with ThreadPoolExecutor(_THREADS) as threads:
-        keys = [entry.key for entry in store.entries(WORK)]
-        for done, _ in enumerate(threads.map(store.delete, keys), 1):
-            progress("tidying", done, len(keys))
+    keys = [entry.key for entry in store.entries(WORK)]
+    for done, _ in enumerate(in_threads(store.delete, keys), 1):
+        progress("tidying", done, len(keys))

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
+from rich.filesize import decimal
+
 from mypt_cli.words import counted
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.encode_model import encoder_of
@@ -46,7 +48,7 @@ class Estimate:
             by = f"{counted(self.records, 'record')}, of which {self.refused} are refused"
         inputs = counted(len(plan.inputs), "input")
         return (
-            f"{_size(size)} in {inputs}, {units} in {groups}; "
+            f"{decimal(size)} in {inputs}, {units} in {groups}; "
             f"about {_short(self.tokens)} tokens and {_time(self.hours)} (by {by})"
         )
 
@@ -138,19 +140,6 @@ def _beginnings(
     with ThreadPoolExecutor(_THREADS) as threads:  # they wait for a disk or a store
         for at in range(0, len(pieces), _THREADS):
             yield from threads.map(read, pieces[at : at + _THREADS])
-
-
-def _size(number: float) -> str:
-    """Returns a number of bytes in the largest unit of which there is one.
-
-    >>> [_size(n) for n in (17, 1804, 23_400_000_000)]
-    ['17 B', '1.8 kB', '23.4 GB']
-    """
-    for name in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.3g} {name}"
-        number /= 1000
-    return f"{number:,.4g} TB"
 
 
 def _time(hours: float) -> str:

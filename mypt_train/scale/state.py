@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import msgspec
 
 from mypt_cli.jsonl.names import MANIFEST, PLAN
+from mypt_cli.run import in_threads
 from mypt_cli.store import Store
 from mypt_cli.store.store import suppress_missing
 from mypt_cli.words import counted
@@ -22,7 +22,6 @@ from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, PlanError
 from mypt_train.scale.unit.report import UnitReport, read_object, report_of, why
 
-_THREADS = 16
 Progress = Callable[[str, float, int], None]
 # The most reasons that a message names, and the logs that are looked at for them.
 _MAX_REASONS, _MAX_LOGS = 3, 100
@@ -143,11 +142,10 @@ def seal(plan: Plan, *, max_failed: int = 0, progress: Progress = lambda *_: Non
 def counted_up(plan: Plan, *, max_failed: int = 0, progress: Progress = lambda *_: None) -> Sealed:
     """Returns the units that are made now, if these are enough. Raises UnfinishedError."""
     store = plan.store()
-    with ThreadPoolExecutor(_THREADS) as threads:
-        reports = []
-        for report in threads.map(lambda n: report_there(store, n), range(len(plan.units))):
-            reports.append(report)
-            progress("counting", len(reports), len(plan.units))
+    reports = []
+    for report in in_threads(lambda n: report_there(store, n), range(len(plan.units))):
+        reports.append(report)
+        progress("counting", len(reports), len(plan.units))
     missing = [number for number, report in enumerate(reports) if report is None]
     if missing:
         _refuse(plan, store, missing, max_failed)
@@ -208,8 +206,7 @@ def _reasons(plan: Plan, store: Store, units: Sequence[int]) -> list[str]:
     """Returns why units are set aside: each reason once with its units and, if it names none, their
     input. It is looked for in the first logs only.
     """
-    with ThreadPoolExecutor(_THREADS) as threads:
-        reasons = list(threads.map(lambda n: why(store, n), units[:_MAX_LOGS]))
+    reasons = in_threads(lambda n: why(store, n), units[:_MAX_LOGS])
     of: dict[str, list[int]] = {}
     for number, reason in zip(units, reasons, strict=False):
         names_input = plan.inputs[plan.units[number][0].file].path in reason

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, Literal
 
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.layout import HEAD, LINES, MAGIC, layout_of
 from mypt_cli.jsonl.parquet import row_groups
+from mypt_cli.run import in_threads
 from mypt_cli.store import locate
 from mypt_lint.settings.settings import Settings
 from mypt_train.scale.planning.frames import gzip_members, zstd_frames
@@ -24,7 +24,7 @@ from mypt_train.scale.planning.proof import Counting, Stamp, hashes, remember
 
 # Whether local inputs are read for the SHA-256 of each piece and of the file, of the file, or none.
 Hashed = Literal["pieces", "files", "nothing"]
-_THREADS = 32
+_THREADS = 32  # they wait for a disk or a store, or hash
 
 
 def cut_inputs(
@@ -51,10 +51,9 @@ def cut_inputs(
 
     step = 1 + len(sources) // (_THREADS * 8)  # for few threads that change over
 
-    with ThreadPoolExecutor(_THREADS) as threads:  # they wait for a disk or a store, or hash
-        cuts = list[tuple[Input, list[Piece]]]()
-        for part in threads.map(some, range(0, len(sources), step)):
-            cuts += part
+    cuts = list[tuple[Input, list[Piece]]]()
+    for part in in_threads(some, range(0, len(sources), step), _THREADS):
+        cuts += part
     return [source for source, _ in cuts], [pieces for _, pieces in cuts]
 
 

@@ -16,19 +16,18 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from io import BufferedReader
 from threading import Lock
 from typing import BinaryIO, NamedTuple, cast
 
 from mypt_cli.errors import UsageError, unreadable
+from mypt_cli.run import in_threads
 from mypt_spec.memo import Memo
 from mypt_train.scale.planning.pieces import Input, Piece, opened
 
 # Nanoseconds after which a change of a file is past. Dirty pages wait 35 s for the disk.
 SETTLED = 60 * 10**9
-_THREADS = 16
 _BUFFER = 1 << 18  # bytes that stay in the processor's cache
 
 
@@ -111,8 +110,7 @@ def prove(inputs: Sequence[Input], progress: Callable[[int], None] = lambda _: N
     `progress` is told the bytes of local inputs that are proved, by any of several threads.
     """
     counting = Counting(progress)
-    with ThreadPoolExecutor(_THREADS) as threads:
-        list(threads.map(partial(prove_whole, counting=counting), inputs))
+    list(in_threads(partial(prove_whole, counting=counting), inputs))
 
 
 def prove_whole(source: Input, *, counting: Counting | None = None) -> None:
