@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mypt_records.type_names import standard_types
+from mypt_spec.bodies.type_names import standard_types
 
 # The tests of one question with one call as its answer.
 CATEGORIES = ("simple_python", "multiple", "live_simple", "live_multiple")

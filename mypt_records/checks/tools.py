@@ -7,18 +7,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mypt_records.chat import Chat, located
+from mypt_records.chat import Chat, JsonValue, located
 from mypt_records.checks.registry import check
 from mypt_records.fixes import within
-from mypt_records.type_names import KINDS, json_type
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import escape, value_at
-from mypt_spec.findings import Finding
+from mypt_spec.bodies.type_names import KINDS, json_type, other_types, type_notes
+from mypt_spec.findings import Finding, Fix, regraded
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VALUES = ("default", "const", "example", "examples")  # where null is a value
 _MOST = 5  # types named for one tool
-_DEPTH = 50
 _KEYWORDS = frozenset({
     "type", "properties", "$ref", "$defs", "definitions", "allOf", "anyOf", "oneOf", "not", "enum",
     "const", "additionalProperties", "patternProperties", "$schema", "if", "required", "items",
@@ -50,8 +49,11 @@ def duplicate_tool(chat: Chat) -> Iterator[Finding]:
 
 @check("MYP128")
 def unusable_schema(chat: Chat) -> Iterator[Finding]:
-    """Finds parameters that are no JSON Schema."""
-    patience = Patience()
+    """Finds parameters that are no JSON Schema.
+
+    Types of other languages with a certain meaning are one warning for all tools.
+    """
+    patience, foreign = Patience(), list[tuple[str, JsonValue, list[tuple[str, str]]]]()
     for tool in chat.tools or ():
         schema = tool.parameters
         if schema is None:
@@ -74,14 +76,10 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
             fault = f'{subject}: "required" is among the properties, where it names an argument'
             hint = 'put it beside "properties", as a list of names'
             yield located("MYP128", fault, schema, misplaced, hint=hint)
-        elif wrong := _wrong_types(schema.value):
-            meant = [(at, json_type(kind) or "") for at, kind in wrong]
-            exact = all(kind for _, kind in meant)
-            fix = within(schema, meant, "write the types of JSON Schema") if exact else None
-            for pointer, kind in wrong[:_MOST]:
+        elif unclear := [t for t in other_types(schema.value) if json_type(t[1]) is None]:
+            for pointer, kind in unclear[:_MOST]:
                 fault = f"{subject} are not a valid JSON Schema: {kind!r} is not one of its types"
-                finding = located("MYP128", fault, schema, pointer, hint=_type_help(kind))
-                yield replace(finding, fix=fix)
+                yield located("MYP128", fault, schema, pointer, hint=_type_help(kind))
         else:
             try:
                 patience.check_schema(schema.value)
@@ -91,6 +89,36 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
                 fault = f"{subject} are not a valid JSON Schema: {error}"
                 hint = _help(schema.value, error.pointer)
                 yield located("MYP128", fault, schema, error.pointer, hint=hint)
+                continue
+            if types := [*other_types(schema.value)]:
+                foreign.append((subject, schema, types))
+    if foreign:
+        yield _foreign_types(foreign)
+
+
+def _foreign_types(foreign: list[tuple[str, JsonValue, list[tuple[str, str]]]]) -> Finding:
+    """Returns the warning about the types of some tools, each with its schema and their places."""
+    subject, schema, types = foreign[0]
+    others = f" and of {len(foreign) - 1} other tools" if len(foreign) > 1 else ""
+    meant = {kind: json_type(kind) or "" for _, _, types in foreign for _, kind in types}
+    message = f"types of other languages in {subject}{others}: read {type_notes(meant)}"
+    hint = "write the types of JSON Schema" if len(meant) > 1 else _type_help(types[0][1])
+    finding = located("MYP128", message, schema, types[0][0], hint=hint)
+    return regraded(replace(finding, fix=_standard_types(foreign)), "warning")
+
+
+def _standard_types(foreign: list[tuple[str, JsonValue, list[tuple[str, str]]]]) -> Fix | None:
+    """Returns the fix that writes the types of JSON Schema, as far as one fix reaches."""
+    fixes = []
+    for _, schema, types in foreign:
+        meant = [(at, json_type(kind)) for at, kind in types]
+        fix = within(schema, meant, "write the types of JSON Schema")
+        if fix is None or not all(kind for _, kind in meant):
+            return None
+        fixes.append(fix)
+        if schema.outer is not None:  # the other schemas may be in the same JSON text
+            break
+    return replace(fixes[0], patch=tuple(op for fix in fixes for op in fix.patch))
 
 
 def _without_properties(schema: dict[str, Any]) -> str:
@@ -146,25 +174,6 @@ def _required_inside(schema: dict[str, Any]) -> str:
         if isinstance(below, dict) and (pointer := _required_inside(below)):
             return f"/properties/{escape(key)}{pointer}"
     return ""
-
-
-def _wrong_types(schema: Any, depth: int = 0) -> list[tuple[str, str]]:
-    """Returns the types of a schema that JSON Schema does not have, each after its pointer."""
-    if not isinstance(schema, dict) or depth > _DEPTH:
-        return []
-    kind, properties = schema.get("type"), schema.get("properties")
-    names = [(f"/{i}", name) for i, name in enumerate(kind)] if isinstance(kind, list) else []
-    wrong = [
-        (f"/type{at}", name)
-        for at, name in names or [("", kind)]
-        if isinstance(name, str) and name not in KINDS
-    ]
-    for key, below in properties.items() if isinstance(properties, dict) else ():
-        for at, name in _wrong_types(below, depth + 1):
-            wrong.append((f"/properties/{escape(key)}{at}", name))
-    for key in ("items", "additionalProperties"):
-        wrong += [(f"/{key}{at}", name) for at, name in _wrong_types(schema.get(key), depth + 1)]
-    return wrong
 
 
 def _type_help(kind: str) -> str:

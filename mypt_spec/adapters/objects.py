@@ -12,9 +12,10 @@ from typing import Any
 
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Fault, escape, faults, key_text, kind_of, loads
+from mypt_spec.bodies.type_names import json_type, other_types, type_notes
 from mypt_spec.bodies.typescript import FUNCTION_KEYS
 from mypt_spec.episode import Episode, Place
-from mypt_spec.findings import Finding, Fix
+from mypt_spec.findings import Finding, Fix, regraded
 from mypt_spec.record_schema import BOOLEAN, LIST, OBJECT, STRING
 from mypt_spec.rules.context import Context
 from mypt_spec.table import TokenTable
@@ -129,6 +130,13 @@ class Objects:
         except SchemaError as error:
             problem = "schema was not checked" if error.unchecked else "is not a valid JSON Schema"
             self.add("MYP128", f"this {problem}: {error}", at + error.pointer, keep=True)
+            return
+        types = [*other_types(schema)]
+        if types and not any(f.code == "MYP128" for f in self.findings):
+            notes = type_notes({kind: json_type(kind) or "" for _, kind in types})
+            problem, hint = "types of other languages: read", "write the types of JSON Schema"
+            finding = Finding("MYP128", f"{problem} {notes}", at + types[0][0], help=hint)
+            self.findings.append(regraded(finding, "warning"))
 
     def is_object(self, value: Any, at: str, noun: str) -> bool:
         """Returns whether a value is an object; if not, there is a finding."""

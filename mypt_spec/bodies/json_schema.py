@@ -24,6 +24,7 @@ from urllib.parse import unquote
 
 from mypt_spec.bodies.misfit_texts import misfit_texts
 from mypt_spec.bodies.strict_json import shortened, value_at
+from mypt_spec.bodies.type_names import standard_types
 
 MAX_MISFITS = 5  # named for one value
 _STEPS = 50_000_000  # of the library, for one check: at most a second or so
@@ -232,7 +233,9 @@ def _compile(source: bytes) -> _Compiled:
         try:
             validator = _validator(draft, source)
         except ValidationError as error:
-            schema = json.loads(source)
+            schema, renamed = standard_types(json.loads(source))
+            if renamed:
+                return _compile(json.dumps(schema).encode())
             for pointer, message in misfit_texts(meta.iter_errors(schema), schema, None):
                 return _Compiled(source, None, (message, pointer))
             nowhere = shortened(error.message)

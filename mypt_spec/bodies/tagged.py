@@ -39,6 +39,7 @@ from mypt_spec.bodies.strict_json import (
     loads,
     shortened,
 )
+from mypt_spec.bodies.type_names import json_type
 from mypt_spec.findings import Finding
 
 # What is before a name, after it, and at the end.
@@ -258,7 +259,7 @@ def _kinds(schema: Any, root: Any, budget: Iterator[int]) -> frozenset[str]:
     out = KINDS
     types = schema.get("type")
     if types is not None:
-        names = {k for k in (types if isinstance(types, list) else [types]) if isinstance(k, str)}
+        names = {json_type(k) for k in (types if isinstance(types, list) else [types])}
         names |= {"integer"} if "number" in names else set()
         out = frozenset(names & KINDS) or KINDS
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
-from mypt_records.type_names import standard_types
 from mypt_spec.bodies.strict_json import a_kind_of, shortened
+from mypt_spec.bodies.type_names import standard_types, type_notes
 
 TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 # What JSON Schema defines, and what has no effect on which values fit.
@@ -88,7 +88,7 @@ class Notes:
                 "such keyword, and a member that no value fits is never written"
             )
         if self.renamed:
-            types = ", ".join(f"{a!r} as {b or 'any value'}" for a, b in self.renamed)
+            types = type_notes(dict(self.renamed))
             lines.append(
                 f"types of other languages in {place}: {types}; write the types of JSON Schema"
             )

@@ -88,8 +88,8 @@ def test_the_time_of_all_schemas_is_not_said_of_one(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_schema_that_is_wrong_is_called_wrong() -> None:
-    (finding,) = findings(chat(USER, ANSWER, response_schema={"type": "dict"}))
-    assert finding[1].startswith("this is not a valid JSON Schema: 'dict' is not valid")
+    (finding,) = findings(chat(USER, ANSWER, response_schema={"type": "banana"}))
+    assert finding[1].startswith("this is not a valid JSON Schema: 'banana' is not valid")
 
 
 def test_settings_say_the_same(tmp_path: Any) -> None:
@@ -212,7 +212,7 @@ def test_a_value_fits_as_it_does_for_the_library(schema: Any, there: Any, value:
 
 
 BROKEN = [
-    {"type": "dict"}, {"properties": {"a": {"type": "strin"}}}, {"properties": {"a": 1}},
+    {"type": "banana"}, {"properties": {"a": {"type": "strin"}}}, {"properties": {"a": 1}},
     {"required": "a"}, {"required": ["a", "a"]}, {"enum": 1}, {"minimum": "1"}, {"allOf": []},
     {"allOf": [{"not": 1}]}, {"$defs": {"a": {"items": 3}}}, {"definitions": {"a": {"pattern": 1}}},
     {"dependentRequired": {"a": 1}}, {"minLength": -1}, {"$id": 1}, {"$anchor": "!"}, {"title": 1},

@@ -29,7 +29,7 @@ def test_the_types_that_a_schema_allows(schema: Any, kinds: set[str]) -> None:
     assert kinds_in(schema, ROOT) == kinds
 
 
-@pytest.mark.parametrize("schema", [{}, True, {"$ref": "#/$defs/none"}, {"type": "text"}])
+@pytest.mark.parametrize("schema", [{}, True, {"$ref": "#/$defs/none"}, {"type": "banana"}])
 def test_what_says_no_type_allows_all(schema: Any) -> None:
     assert len(kinds_in(schema, ROOT)) == 7
 

@@ -94,7 +94,7 @@ def test_two_schemas_of_one_requiring() -> None:
         ({"properties": {"a": None}}, "/properties/a: expected a schema, an object; got null"),
         ({"required": [{}]}, "/required: expected a list of names of arguments, got .{}."),
         ({"properties": {"a": {"required": True}}}, "/properties/a/required: expected a list"),
-        ({"properties": {"a": {"type": ""}}}, "/properties/a/type: '' is not a type"),
+        ({"properties": {"a": {"type": "strin"}}}, "/properties/a/type: 'strin' is not a type"),
         ({"properties": {"a": {"type": [[]]}}}, "/type: .. is not a type"),
         ({"properties": {"a": {"enum": "ab"}}}, "/properties/a/enum: expected a list of values"),
         ({"properties": {"a": {"anyOf": {}}}}, "/properties/a/anyOf: expected a list of schemas"),

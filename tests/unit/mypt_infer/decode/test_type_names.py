@@ -11,7 +11,7 @@ import pytest
 from mypt_infer.decode import Decoder, Response, SchemaFault, SchemaWarning
 from mypt_infer.decode.base.schemas import plain
 from mypt_infer.decode.base.tools import ToolSpec
-from mypt_records.type_names import standard_types
+from mypt_spec.bodies.type_names import standard_types
 
 
 def spec(schema: Any) -> dict[str, Any]:

@@ -11,11 +11,13 @@ JSON Schema, and what was renamed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mypt_spec.bodies.strict_json import escape
+
 KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
-ANY = frozenset({"any", "mixed", "unknown"})  # a type of all values: no type in JSON Schema
+ANY = frozenset({"", "any", "mixed", "unknown"})  # a type of all values: no type in JSON Schema
 NAMES: Mapping[str, str] = {
     **dict.fromkeys(("str", "text", "char", "date", "datetime", "enum"), "string"),
     **dict.fromkeys(("int", "int32", "int64", "long", "short", "byte", "bigint"), "integer"),
@@ -50,6 +52,35 @@ def standard_types(schema: Any) -> tuple[Any, dict[str, str]]:
     renamed: dict[str, str] = {}
     standard = _standard(schema, renamed, 0)
     return (standard if renamed else schema), renamed
+
+
+def other_types(schema: Any, at: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yields (pointer, name) of each type in a schema that JSON Schema does not have.
+
+    >>> [*other_types({"type": "dict", "items": [{"type": ["strin", "null"]}]})]
+    [('/type', 'dict'), ('/items/0/type/0', 'strin')]
+    """
+    if isinstance(schema, list):
+        for i, part in enumerate(schema):
+            yield from other_types(part, f"{at}/{i}", depth + 1)
+    if not isinstance(schema, Mapping) or depth > _DEPTH:
+        return
+    kind = schema.get("type")
+    many = [(f"/{i}", name) for i, name in enumerate(kind)] if isinstance(kind, list) else []
+    for place, name in many or [("", kind)]:
+        if isinstance(name, str) and name not in KINDS:
+            yield f"{at}/type{place}", name
+    for word, value in schema.items():
+        if word in _NAMED and isinstance(value, Mapping):
+            for key, part in value.items():
+                yield from other_types(part, f"{at}/{word}/{escape(key)}", depth + 1)
+        elif word in _PARTS:
+            yield from other_types(value, f"{at}/{word}", depth + 1)
+
+
+def type_notes(renamed: Mapping[str, str]) -> str:
+    """Returns how types are read: "'dict' as object, 'any' as any value"."""
+    return ", ".join(f"{name!r} as {kind or 'any value'}" for name, kind in renamed.items())
 
 
 def _standard(schema: Any, renamed: dict[str, str], depth: int) -> Any:
