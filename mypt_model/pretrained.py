@@ -162,13 +162,14 @@ def rebuilt(net: Net, weights: dict[str, Tensor]) -> Net:
     return of_weights(net.config, weights)
 
 
-def open_pretrained(folder: Path) -> Pretrained:
-    """Returns the model in a folder of Hugging Face, on the CPU, in the dtype of its weights.
+def open_pretrained(folder: Path, dtype: torch.dtype | None = None) -> Pretrained:
+    """Returns the model in a folder of Hugging Face, on the CPU, by default in its weights' dtype.
 
-    No code of the folder is run. Raises ModelError, naming the folder and what is wrong, if
-    transformers is missing or does not know the architecture, for weights that do not fit
-    `config.json`, and for an architecture whose logits depend on more than attention that the
-    caller supplies.
+    A model that was read in bfloat16 and is widened later keeps constants that were rounded, such
+    as the scale of Gemma's embeddings. No code of the folder is run. Raises ModelError, naming the
+    folder and what is wrong, if transformers is missing or does not know the architecture, for
+    weights that do not fit `config.json`, and for an architecture whose logits depend on more than
+    attention that the caller supplies.
     """
     _register()
     from safetensors import SafetensorError
@@ -178,10 +179,10 @@ def open_pretrained(folder: Path) -> Pretrained:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         result: Any = (
-            _of_pieces(folder)
+            _of_pieces(folder, dtype)
             if is_sharded(folder)
             else AutoModelForCausalLM.from_pretrained(
-                folder, dtype="auto", local_files_only=True, use_safetensors=True,
+                folder, dtype=dtype or "auto", local_files_only=True, use_safetensors=True,
                 output_loading_info=True,
             )
         )  # fmt: skip
@@ -221,7 +222,7 @@ def open_hollow(folder: Path, vocab_size: int) -> Pretrained:
     return out
 
 
-def _of_pieces(folder: Path) -> tuple[Any, dict[str, Any]]:
+def _of_pieces(folder: Path, dtype: torch.dtype | None) -> tuple[Any, dict[str, Any]]:
     """Returns a model whose weights are in pieces, which transformers does not know of.
 
     With it comes what `from_pretrained` tells of weights that are missing.
@@ -229,7 +230,8 @@ def _of_pieces(folder: Path) -> tuple[Any, dict[str, Any]]:
     from transformers import AutoConfig
 
     weights = read_weights(folder)
-    inner = _built(AutoConfig.from_pretrained(folder, local_files_only=True), _dtype(weights))
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    inner = _built(config, dtype or _dtype(weights))
     inner.load_state_dict(weights, strict=False)
     return inner, {"missing_keys": {n for n, _ in inner.named_parameters()} - set(weights)}
 

@@ -72,7 +72,7 @@ def begun(
         check_layers(source)
         check_generation(source)
     if source is not None and not config.model:
-        net = open_hollow(source, 0) if hollow else open_pretrained(source).float()
+        net = open_hollow(source, 0) if hollow else open_pretrained(source, torch.float32)
         longest = net.config.max_position_embeddings
         if context and longest and context > longest:
             raise ModelError(

@@ -39,6 +39,7 @@ from mypt_infer.generate.opened import read_prompt  # noqa: E402
 from mypt_model.pretrained import Pretrained, open_model, open_pretrained  # noqa: E402
 from mypt_model.shape import ModelError  # noqa: E402
 from mypt_train.export.folder import export  # noqa: E402
+from mypt_train.training.begin import begun  # noqa: E402
 from mypt_train.training.parts import lora  # noqa: E402
 from mypt_train.training.parts.attention import attend  # noqa: E402
 from mypt_train.training.parts.checkpoint import size_of  # noqa: E402
@@ -116,6 +117,16 @@ def theirs_on(theirs: Any, ids: Any) -> Any:
 
 def opened_by_transformers(folder: Path) -> Any:
     return transformers.AutoModelForCausalLM.from_pretrained(folder)
+
+
+def test_training_widens_no_constant_that_was_rounded(tmp_path: Path) -> None:
+    """Gemma scales embeddings by the root of their size: in bfloat16, 25.25 for 25.298."""
+    folder = pretrained("gemma3", tmp_path / "gemma3", hidden_size=24)
+    opened_by_transformers(folder).to(torch.bfloat16).save_pretrained(folder)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model, _ = begun(Config.load({}), SIZE, None, folder)
+    ids = torch.arange(20)
+    assert torch.equal(logits(model, ids, [20]), logits(Pretrained(theirs), ids, [20]))
 
 
 @pytest.mark.parametrize("backend", ["slices", "mask"])
