@@ -75,11 +75,10 @@ def add_inputs(out: Parser) -> None:
     )
     add(
         "--history",
-        "what becomes of thoughts of earlier turns: keep all (default); official, as the chat "
-        "template writes a conversation; per-turn, as it writes each turn, in its own episode "
-        "that trains this turn alone",
+        "what becomes of thoughts of earlier turns: keep all; official, as the chat template "
+        "writes a conversation (default, if it leaves them out); per-turn, as it writes each "
+        "turn, in its own episode that trains this turn alone",
         choices=("keep", "official", "per-turn"),
-        default="keep",
     )
     add(
         "--long",
@@ -147,7 +146,7 @@ def request_of(
                     raise UsageError(
                         f"--{name} cannot be used with --model, which names no dialect"
                     )
-            options = Options(**values)
+            options = Options(**values | {"history": chosen.history or "keep"})
             model = model_format(chosen.model, options.template_options).model
             model.check_options(say)
             plan.by_model = model.read
@@ -167,6 +166,13 @@ def request_of(
             "with its folder or tokenizer.json; --vocab gpt2 makes ids of GPT-2, for a new model"
         )
     values |= {"dialect": dialect.spec, "phase": plan.top["phase"]}
+    if chosen.history is None:
+        values["history"] = "official" if dialect.table.history.drops else "keep"
+        if dialect.table.history.drops:
+            say(
+                f"history official, as the template of {dialect.name} writes earlier turns; "
+                "--history keep or per-turn trains all thoughts"
+            )
     options = Options(**values | ({"vocabulary": None} if chosen.vocabulary == GPT2 else {}))
     for rule in dict.fromkeys(rules):
         checker(rule, options.loaded_dialect)  # raises for bad settings, before anything is written

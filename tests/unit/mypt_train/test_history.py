@@ -82,7 +82,7 @@ def test_official_says_what_is_lost(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_keep_is_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    manifest = prepared(tmp_path)
+    manifest = prepared(tmp_path, "--history", "keep")
     assert "history" not in manifest
     assert "history" not in manifest["options"]
     assert episodes(tmp_path / "out")[0][0].count("<think>") == 3
@@ -207,6 +207,26 @@ def test_a_killed_run_goes_on_with_the_same_history(
     assert "history = 'per-turn', this one has 'official'" in capsys.readouterr().err
     prepare(sources, again, options, unit_size=2000, resume=True)
     assert (again / "train" / "shard_00000.bin").read_bytes() == before
+
+
+def test_the_usual_history_is_that_of_the_template(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "history official, as the template of qwen3 writes earlier turns"
+    manifest = prepared(tmp_path, records=3)
+    assert said in capsys.readouterr().err
+    assert manifest["options"]["history"] == "official"
+    text = "<|im_start|>user\nQuestion 1 of r0?<|im_end|>\n<|im_start|>assistant\nAnswer 1 to r0.<|im_end|>\n"
+    assert any(text in one for one, _ in episodes(tmp_path / "out"))
+    (tmp_path / "kept").mkdir()
+    kept = prepared(tmp_path / "kept", "--history", "keep", records=3)
+    assert said not in capsys.readouterr().err
+    assert "history" not in kept["options"]
+    path = write(tmp_path / "plain.jsonl", chat(user("Hi?"), assistant("Yo.")))
+    run = [path, "--dialect", "chatml", "--no-config", "--out", str(tmp_path / "plain")]
+    assert main(run) == 0
+    assert "history" not in capsys.readouterr().err
+    assert "history" not in manifest_of(tmp_path / "plain")["options"]
 
 
 def test_preferences_have_no_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
