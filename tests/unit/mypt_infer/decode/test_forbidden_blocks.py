@@ -12,7 +12,8 @@ import pytest
 
 import mypt_spec
 from mypt_infer.decode import Decoder
-from mypt_infer.decode.compile import grammar_graph, tables, token_classes
+from mypt_infer.decode.base import vocab
+from mypt_infer.decode.compile import build_tables
 from mypt_infer.decode.decoder import machine
 from mypt_infer.run_format import format_of
 from mypt_spec.memo import Memo
@@ -134,10 +135,9 @@ def test_a_way_round_is_enough(kind: str) -> None:
 
 def test_the_first_decoder_of_a_process_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What graphs of a dialect share does not depend on the tools of the first one."""
-    for module in (grammar_graph, token_classes, tables):
-        for name, memo in list(vars(module).items()):
-            if isinstance(memo, Memo):
-                monkeypatch.setattr(module, name, Memo(16))
+    monkeypatch.setattr(build_tables, "_built", Memo[Any, Any](16))
+    for memo in vocab._memos:
+        memo.forget(mypt_spec.dialect("praxis").fingerprint)
     plain = Decoder("praxis")
     made = Decoder("praxis", TOOLS)
     state = made.start(prompt("praxis"))
