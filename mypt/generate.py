@@ -103,7 +103,7 @@ def _run(chosen: argparse.Namespace) -> None:
     from mypt_infer.generate.generation import Step
     from mypt_infer.generate.loop import positions
     from mypt_infer.generate.opened import loaded, read_prompt, spoken
-    from mypt_infer.generate.strange import strange_format
+    from mypt_infer.generate.strange import RefusedMass
 
     _, dialect = spoken(chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab)
     prompt, declared = read_prompt(dialect, text_of(chosen.prompt))
@@ -132,7 +132,7 @@ def _run(chosen: argparse.Namespace) -> None:
     )
     if screen is not None:
         screen.end()
-    if warning := strange_format([generation]):
+    if warning := RefusedMass([generation]).warning:
         print(f"{PROG}: {warning}", file=sys.stderr)
     if chosen.json:
         print(json.dumps(_summary(generation), ensure_ascii=False))

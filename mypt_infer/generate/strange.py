@@ -22,9 +22,11 @@ _WORST, _LEAST = 3, 3  # the most places that are named, and the least steps in 
 class RefusedMass:
     """The refused mass of the sampled steps of some generations, by the tags before them."""
 
-    def __init__(self) -> None:
+    def __init__(self, generations: Iterable[Generation] = ()) -> None:
         self.format, self.steps, self.total = "", 0, 0.0
         self._places: dict[str, tuple[int, float]] = {}
+        for generation in generations:
+            self.add(generation)
 
     def add(self, generation: Generation) -> None:
         """Counts the sampled steps of a generation whose mass was measured."""
@@ -54,14 +56,6 @@ class RefusedMass:
             "choose the one that it was trained on with --dialect, or describe the schema of the "
             "answer in the prompt (docs/decoding.md, Refused mass)"
         )
-
-
-def strange_format(generations: Iterable[Generation]) -> str:
-    """Returns a warning if the mean refused mass of the sampled steps is large; else ""."""
-    mass = RefusedMass()
-    for generation in generations:
-        mass.add(generation)
-    return mass.warning
 
 
 def _places(generation: Generation) -> Iterator[tuple[str, float]]:

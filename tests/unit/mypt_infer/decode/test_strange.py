@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 from mypt_infer.generate.generate import generate
 from mypt_infer.generate.generation import Generation, Step
 from mypt_infer.generate.llama import LlamaConfig, random_model
-from mypt_infer.generate.strange import STEPS, strange_format
+from mypt_infer.generate.strange import STEPS, RefusedMass
 
 D = mypt_spec.dialect("gabgpt")
 PROMPT = [50257, *D.tokenizer.encode("Hi")]
@@ -27,11 +27,11 @@ def generation(mass: float, steps: int) -> Generation:
     [(0.3, STEPS, True), (0.3, STEPS - 1, False), (0.1, 500, False), (float("nan"), 500, False)],
 )
 def test_when_it_warns(mass: float, steps: int, warned: bool) -> None:
-    assert bool(strange_format([generation(mass, steps)])) is warned
+    assert bool(RefusedMass([generation(mass, steps)]).warning) is warned
 
 
 def test_it_names_the_format_and_where() -> None:
-    warning = strange_format([generation(0.3, 30), generation(0.3, 30)])
+    warning = RefusedMass([generation(0.3, 30), generation(0.3, 30)]).warning
     assert "'gabgpt'" in warning
     assert "30%" in warning
     assert "after <|assistant|> (30%)" in warning
@@ -41,12 +41,12 @@ def test_it_names_the_format_and_where() -> None:
 def test_forced_steps_do_not_count() -> None:
     strange = generation(0.9, STEPS - 1)
     strange.steps += [Step(D.tokenizer.special["<|end|>"], 0, None)] * 9
-    assert not strange_format([strange])
+    assert not RefusedMass([strange]).warning
 
 
 def test_a_model_that_never_saw_the_format() -> None:
     """A random model gives about all to text, where tags have to come; text itself is allowed."""
     model = random_model(LlamaConfig(D.tokenizer.vocab_size, 8, 16, 1, 2, 1), 0)
     answers = generate(model, [PROMPT] * (2 * STEPS), dialect=D, max_new_tokens=4, seed=1)
-    warning = strange_format(answers)
+    warning = RefusedMass(answers).warning
     assert "<|user|>" in warning
