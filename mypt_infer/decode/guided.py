@@ -131,13 +131,13 @@ class Guided(Engine):
         self._offered = Memo[int, Offered](_MAX_ENTRIES, room=_ROOM)
         self._options = Memo[int, ProvenIds](_MAX_ENTRIES, room=_ROOM)
         self._texts = Memo[int, tuple[bytes, Reading]](_MAX_ENTRIES, room=_ROOM)
+        self._memos = (self._matchers, self._offered, self._options, self._texts)
         self._refused: dict[int, set[int]] = {}
         self.places.on_forgetting(self._forget)
 
     @property
     def nbytes(self) -> int:
-        memos = (self._matchers, self._offered, self._options, self._texts)
-        return self.tables.nbytes + self.places.size + sum(memo.nbytes for memo in memos)
+        return self.tables.nbytes + self.places.size + sum(memo.nbytes for memo in self._memos)
 
     @cached_property
     def _prover(self) -> Prover:
@@ -350,7 +350,7 @@ class Guided(Engine):
         return _BodyState._make(self.places[state])
 
     def _forget(self, numbers: set[int]) -> None:
-        for memo in (self._matchers, self._offered, self._options, self._texts):
+        for memo in self._memos:
             for number in numbers.intersection(memo.entries):
                 memo.forget(number)
         for number in numbers.intersection(self._refused):

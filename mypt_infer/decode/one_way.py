@@ -10,7 +10,7 @@ with the same byte, that byte must come; the token of one byte leads to the next
 The encoder cuts a text into pieces and encodes each by itself. Whatever follows, all pieces but the
 last are known, and the last one, too, if no character that may come next can belong to it.
 
-Inside bodies that llguidance reads, the engine knows the bytes that must come (`Engine.must`), and
+Inside bodies that llguidance reads, the engine knows the bytes that must come (`forced_bytes`), and
 each token is proved when it is taken, as any other.
 
 After `<myPT_toolcall>` with the tool `add(a: int)`, the text `{"name": "add"` and `, "a": ` must
