@@ -85,7 +85,7 @@ def units(checker: Checker, sources: list[Source], parts: list[list[Part]]) -> I
             yield False, source, partial(check_lines, fast, source)
             continue
         for piece in pieces(fast, source):
-            yield True, source, lambda piece=piece: [piece()]
+            yield True, source, partial(_one, piece)
 
 
 def _parts(source: Source) -> list[Part]:
@@ -100,6 +100,10 @@ def _range(fast: FastChecker, source: Source, part: Part) -> list[Chunk]:
     for chunk in check_lines(fast, source, part=part):
         out.join(chunk)
     return [out]
+
+
+def _one(piece: Callable[[], Chunk]) -> list[Chunk]:
+    return [piece()]
 
 
 def _work(
