@@ -19,7 +19,7 @@ from typing import Any, cast
 from mypt_spec import automaton as _automaton
 from mypt_spec.adapters.base import Adapter, Reader, Unread
 from mypt_spec.automaton import Automaton
-from mypt_spec.bodies.untagged import with_tags
+from mypt_spec.damage.untagged import with_tags
 from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments
 from mypt_spec.episode import Episode, Event, Place, events_of
 from mypt_spec.findings import Finding

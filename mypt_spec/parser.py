@@ -13,9 +13,9 @@ from dataclasses import replace
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.json_body import canonical_calls, read_body
 from mypt_spec.bodies.strict_json import faults
-from mypt_spec.bodies.untagged import with_tags
 from mypt_spec.damage.cut_tags import Cut, cuts, mended
 from mypt_spec.damage.near_miss import NearMiss, near_miss
+from mypt_spec.damage.untagged import with_tags
 from mypt_spec.episode import Attrs, Episode, Event, Message, Part, Place, top_level
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.lexer import lex

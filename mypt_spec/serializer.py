@@ -7,7 +7,7 @@ reading it back, so that no content can become structure (invariant 1).
 from __future__ import annotations
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.bodies.untagged import with_tags
+from mypt_spec.damage.untagged import with_tags
 from mypt_spec.episode import Episode, Event, events_of, top_level
 from mypt_spec.lexer import lex, lex_sentinels
 from mypt_spec.table import TEXT, TokenTable

@@ -284,7 +284,7 @@ class TokenTable:
     are the ids that it says of tags. Before `with_vocabulary` was called, there are
     no ids of text then, and ids of other tags are below zero. `models` are those whose vocabulary
     ids are made with, if the table does not name it. `untagged` is the kind of block that they
-    write without its tags, too (`bodies.untagged`). With `glue`, what is between two special ids is
+    write without its tags, too (`damage.untagged`). With `glue`, what is between two special ids is
     encoded together. `composed` says that models with the vocabulary see texts in NFC, and `spaced`
     that they see a space for U+2581.
     """

@@ -13,9 +13,9 @@ from typing import Any
 
 from mypt_spec.adapters.base import Reader
 from mypt_spec.automaton import Automaton
-from mypt_spec.bodies.untagged import is_body
 from mypt_spec.damage.cut_tags import fragment, inner_tags, signs
 from mypt_spec.damage.near_miss import beginnings, near_miss
+from mypt_spec.damage.untagged import is_body
 from mypt_spec.episode import Place
 from mypt_spec.memo import Memo
 from mypt_spec.table import TokenTable

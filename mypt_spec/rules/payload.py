@@ -24,8 +24,8 @@ from mypt_spec.bodies.json_body import (
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, lone_surrogate, pointer_to
 from mypt_spec.bodies.tagged import Types
-from mypt_spec.bodies.untagged import is_body
 from mypt_spec.damage.near_miss import near_miss
+from mypt_spec.damage.untagged import is_body
 from mypt_spec.episode import Attrs, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
