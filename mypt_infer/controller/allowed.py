@@ -53,8 +53,13 @@ class Allowed:
     @property
     def ended(self) -> bool:
         """Returns whether the turn is complete: the model has nothing left to write."""
-        history = self._history
-        complete = history.dialect.automaton.accepting(history.state) and not history.open
+        history, machine = self._history, self._history.dialect.automaton
+        final = self._table.terminals.get(self._format.final)
+        # The system may have to write a mark at the end of the conversation.
+        closed = (
+            final is not None and not final.by_model and final.name in machine.steps[history.state]
+        )
+        complete = (machine.accepting(history.state) or closed) and not history.open
         return complete and not self.writable
 
     def forced(self, draft: Draft) -> str:

@@ -207,6 +207,10 @@ class Turn:
         if opened is not None and opened.kind in self._format.calls:
             yield self._calls.begin(opened)
         if self._allowed.ended and not (self._calls.pending and self._allowed.result):
+            if not self.history.dialect.automaton.accepting(self.history.state):
+                self._draft.note()  # the system writes the mark at the end of the conversation
+                final = self._table.terminals[self._format.final]
+                self.history.write([Tag(final.name, final.spell())], INJECTED)
             self._ended = True
             yield events.StepEnd(self._step)
             yield events.TurnEnd("stop", self._budget.sampled)

@@ -288,7 +288,6 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
     begins = {"", *table.marks, source["blocks"].get("system", "")}
     need(begin in begins, '"begin"', f"no mark {begin!r}, nor the block of system messages")
     need(finish in {"", *table.marks}, '"finish"', f"no mark {finish!r}")
-    need(finish == "" or table.marks[finish].mark, '"finish"', f"{finish!r} closes no block")
     paths: dict[str, Path] = {}
     for piece, value in source["blocks"].items():
         entry, path = f"[blocks] {piece}", tuple(value.split("/"))

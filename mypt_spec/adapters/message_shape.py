@@ -32,7 +32,7 @@ from mypt_spec.record_schema import (
     check_record,
     metadata,
 )
-from mypt_spec.table import Terminal
+from mypt_spec.table import Terminal, TokenTable
 
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
 _LIST = Field(LIST, required=False)
@@ -120,6 +120,12 @@ def with_moved_weights(message: ChatMessage, opener: Terminal) -> ChatMessage:
         for *places, share in weight[PARTS]
     ]
     return replace(message, content=text, meta=message.meta | {WEIGHT: weight | {PARTS: parts}})
+
+
+def finished_blocks(finish: str, table: TokenTable) -> frozenset[str]:
+    """Returns the blocks after which a mark comes: those that it closes, or those of the model."""
+    models = (kind for kind, opener in table.openers.items() if opener.body_by_model)
+    return frozenset((table.marks[finish].ends or models) if finish else ())
 
 
 def fronted_question(

@@ -45,6 +45,7 @@ from mypt_spec.adapters.message_shape import (
     ChatMessage,
     check_messages,
     check_stripped,
+    finished_blocks,
     fronted_question,
     misplaced_system,
     placed_in_system,
@@ -120,6 +121,7 @@ class Messages(Adapter):
         # The mark or the block that begins each conversation.
         self.opening = begin if begin in table.openers else ""
         self.begin, self.finish = begin.removeprefix(self.opening), finish
+        self.finished = finished_blocks(finish, table)
         self.intro = intro  # what comes before definitions that are part of a question
         self.last = last  # tools are before the last user, not before the first
         # One block has all that is said between two users, results too.
@@ -254,13 +256,9 @@ class Messages(Adapter):
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
         if self.opening and self.opening not in {block.role for block in blocks}:
             begin = [Message(self.opening, at=top)]
-        ended = self.finish and blocks and blocks[-1].role in self.table.marks[self.finish].ends
-        end = [Message(self.finish, at=blocks[-1].at)] if ended else []
-        return [
-            *begin,
-            *(Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks),
-            *end,
-        ]
+        end = [Message(self.finish, at=b.at) for b in blocks[-1:] if b.role in self.finished]
+        made = (Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks)
+        return [*begin, *made, *end]
 
     def _with_options(
         self, blocks: list[Block], head: str, messages: list[ChatMessage], reader: Reader

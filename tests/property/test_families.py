@@ -8,6 +8,9 @@ from random import Random
 import pytest
 
 import mypt.own_format.check
+from mypt_infer.controller import Script
+from mypt_infer.controller.events import TurnEnd
+from mypt_infer.toolbox import Toolbox
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_train.data.encode_line import Encoder, Options
@@ -17,6 +20,7 @@ from tests.support.examples import either
 from tests.support.families import ALL, Family
 from tests.support.fast_paths import assert_same_ids, assert_sound
 from tests.support.maker import Maker, Record
+from tests.support.scripted import check_legal, run_turn
 
 EXAMPLES = either(12, 200)
 EVERY = pytest.mark.parametrize("family", ALL.values(), ids=ALL)
@@ -119,3 +123,19 @@ def slow(options: Options) -> Encoder:
     encoder = Encoder(options)
     encoder.chats = encoder.templates = None
     return encoder
+
+
+@EVERY
+def test_a_chat_goes_on(family: Family) -> None:
+    d = family.dialect
+    end = d.table.closers[d.adapter.paths["answer"][0]].bare.strip("\n")
+    said = [[*d.tokenizer.encode(text), d.table.special[end]] for text in ("Four.", "\nFive. ")]
+    controller, events = run_turn(said[0], Toolbox([]), str(family.folder), text="2+2?")
+    controller.source = Script(said[1])
+    events += controller.say("One more?")
+    check_legal(controller)
+    assert [e.reason for e in events if isinstance(e, TurnEnd)] == ["stop", "stop"]
+    answers = [m["content"] for m in controller.record()["messages"] if m["role"] == "assistant"]
+    strips = d.table.openers[d.adapter.paths["answer"][0]].strip
+    assert answers == ["Four.", "Five." if strips else "\nFive. "]
+    assert controller.answer()["content"] == answers[1]

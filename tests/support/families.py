@@ -30,6 +30,7 @@ class Family:
     shape: Shape
     official: str
     bos: str = ""
+    eos: str = ""
 
     @property
     def folder(self) -> Path:
@@ -54,7 +55,7 @@ class Family:
         rendering = pytest.importorskip("transformers.utils.chat_template_utils")
         (text,), _ = rendering.render_jinja_template(
             conversations=[record["messages"]], tools=record.get("tools"),
-            chat_template=self.template(official=official), bos_token=self.bos, eos_token="</s>", **more,
+            chat_template=self.template(official=official), bos_token=self.bos, eos_token=self.eos, **more,
         )  # fmt: skip
         return str(text)
 
@@ -74,8 +75,9 @@ ALL = {
         ),
         Family("gemma2", _shape("gemma2", heads=()), "google-gemma-2-2b-it", bos="<bos>"),
         Family("llama3", _shape("llama3"), "NousResearch-Meta-Llama-3-8B-Instruct", bos="<|begin_of_text|>"),
+        Family("phi3", _shape("phi3", heads=()), "microsoft-Phi-3-mini-4k-instruct", eos="<|endoftext|>"),
         Family("gemma3", _shape("gemma3"), "unsloth-gemma-3-270m-it", bos="<bos>"),
-        Family("mistral_7b", _shape("mistral_7b"), "mistralai-Mistral-7B-Instruct-v0.2", bos="<s>"),
+        Family("mistral_7b", _shape("mistral_7b"), "mistralai-Mistral-7B-Instruct-v0.2", bos="<s>", eos="</s>"),
         Family(
             "deepseek_r1", _shape("deepseek_r1"), "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
             bos="<｜begin▁of▁sentence｜>",
