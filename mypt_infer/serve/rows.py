@@ -197,9 +197,7 @@ class Rows:
         """Ends rows that nobody waits for, and tells those whose time is over."""
         for at in reversed(range(len(self._rows))):
             job = self._rows[at].job
-            if job.cancelled:
-                self._end(at, None)
-            elif job.late:
+            if job.cancelled or job.late:
                 self._end(at, Failed(too_late()))
 
     def _join(self) -> None:
@@ -209,9 +207,7 @@ class Rows:
                 self.counts.waiting = len(self._waiting)
             if job is None:
                 return
-            if job.cancelled:
-                continue
-            if job.late:
+            if job.cancelled or job.late:
                 _notify(job, Failed(too_late()))
                 continue
             began = time.perf_counter()
@@ -243,15 +239,14 @@ class Rows:
         self._force(row, first)
         return row
 
-    def _end(self, at: int, update: Ended | Failed | None) -> None:
+    def _end(self, at: int, update: Ended | Failed) -> None:
         job = self._rows[at].job
         self._add_masses(self._rows[at])
         self._slots.drop(at)
         self._rows[at] = self._rows[-1]
         self._rows.pop()
         self.counts.running = len(self._rows)
-        if update is not None:
-            _notify(job, update)
+        _notify(job, update)
 
     def _add_masses(self, row: _Row) -> None:
         """Counts the refused mass of an answer; logs once if the format is strange to the model."""
@@ -402,5 +397,6 @@ def logprob(logits: Tensor, token: int, top: int) -> Logprob:
 
 
 def _notify(job: Job, update: NewIds | Ended | Failed) -> None:
+    """Tells whoever waits for an answer, if anybody still does."""
     if not job.cancelled:
         job.notify(update)
