@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mypt_records.chat import Chat, Message
+from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
 from mypt_spec.bodies.json_schema import Patience
 from mypt_spec.episode import Place
@@ -14,8 +14,8 @@ from mypt_spec.rules.answer_format import answer_misfits, asks_for_json
 _ROLES = ("user", "assistant")
 
 
-def _silent(chat: Chat, *, blank: bool) -> Iterator[tuple[Message, str]]:
-    """Yields messages with no text, or with `blank` text, and what they are."""
+def _silent(chat: Chat, code: str, what: str, *, blank: bool) -> Iterator[Finding]:
+    """Finds messages with no text, or with `blank` text; `what` says what they are."""
     first = next((m for m in chat.messages if m.role == "user"), None)
     for message in (*chat.messages, *chat.rejected):
         if message.content and message.content[0].text[:1].strip():
@@ -23,28 +23,21 @@ def _silent(chat: Chat, *, blank: bool) -> Iterator[tuple[Message, str]]:
         if message.role not in _ROLES or message.calls or message.media or message.content is None:
             continue
         if not message.text.strip() and bool(message.text) == blank:
-            subject = f"the {message.alias} message"
-            yield message, f"the first {subject[4:]}" if message is first else subject
-
-
-def _at(message: Message) -> str:
-    return message.content[0].at if message.content else message.at
+            why = f"the {'first ' * (message is first)}{message.alias} message {what}"
+            at = message.content[0].at if message.content else message.at
+            yield Finding(code, why, at, help="write what was said, or drop the record")
 
 
 @check("MYP214")
 def empty_message(chat: Chat) -> Iterator[Finding]:
     """Finds questions and answers that are empty."""
-    for message, subject in _silent(chat, blank=False):
-        hint = "write what was said, or drop the record"
-        yield Finding("MYP214", f"{subject} is empty", _at(message), help=hint)
+    return _silent(chat, "MYP214", "is empty", blank=False)
 
 
 @check("MYP314")
 def blank_message(chat: Chat) -> Iterator[Finding]:
     """Finds questions and answers that are nothing but white space."""
-    for message, subject in _silent(chat, blank=True):
-        hint = "write what was said, or drop the record"
-        yield Finding("MYP314", f"{subject} is nothing but white space", _at(message), help=hint)
+    return _silent(chat, "MYP314", "is nothing but white space", blank=True)
 
 
 @check("MYP342")
