@@ -216,9 +216,9 @@ class Format:
         if self.result is None:
             raise ValueError(f"{self.dialect.name} has no tool calls that can be answered here")
         literals = self.dialect.table.literals
-        if self.result.body == "json":
-            return canonical(value, literals)
         text = value if isinstance(value, str) else canonical(value, literals)
+        if self.result.body == "json":
+            return canonical(text if self.dialect.adapter.quoted else value, literals)
         return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text) or (
             "" if self._may_be_empty else '""'
         )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import deque
+from dataclasses import replace
 from functools import cached_property
 
 from mypt_spec import Dialect, Episode
-from mypt_spec.episode import Attrs, Event, Place
+from mypt_spec.adapters.messages import Messages
+from mypt_spec.episode import Attrs, Event, Message, Part, Place
 from mypt_spec.parser import messages_of
 from mypt_spec.states import open_blocks
 from mypt_spec.table import TEXT, Terminal
@@ -44,7 +47,7 @@ class Walks:
             if events is None or len(episodes) == count:
                 continue
             messages, findings = messages_of(events, self.dialect.table)
-            episode = Episode(self.dialect.name, tuple(messages))
+            episode = Episode(self.dialect.name, tuple(map(self._with_options, messages)))
             findings = [
                 f for f in [*findings, *self.dialect.validate(episode)] if f.severity == "error"
             ]
@@ -53,6 +56,16 @@ class Walks:
             else:
                 episodes.setdefault(repr(episode), episode)
         return list(episodes.values()), why
+
+    def _with_options(self, message: Message) -> Message:
+        """Returns a message with the text of the template's options, if its block always has it."""
+        adapter = self.dialect.adapter
+        if not isinstance(adapter, Messages) or not adapter.options.always:
+            return message
+        if (message.role,) != adapter.paths[adapter.options.block][:1]:
+            return message
+        head = Part("text", adapter.options.text({}, tools=False))
+        return replace(message, parts=(head, *message.parts))
 
     def _walk(self) -> list[Event] | None:
         """Returns the events of an episode; None where no way leads to an end."""
@@ -108,6 +121,8 @@ class Walks:
         """Returns content that the innermost open block may hold."""
         blocks = open_blocks(self.dialect.automaton, self.dialect.table)[state]
         body = self.dialect.table.openers[blocks[-1]].body if blocks else "text"
+        if body == "json" and self.dialect.adapter.quoted:
+            return json.dumps(self.chance.choice(_TEXTS), ensure_ascii=False)
         return _BODIES.get(body) or self.chance.choice(_TEXTS)
 
     @cached_property

@@ -15,6 +15,7 @@ from mypt_infer.controller.events import Notice
 from mypt_infer.controller.history import PROMPT, History
 from mypt_infer.parsing import find_last_toolcall, read_toolresult
 from mypt_spec import Dialect
+from mypt_spec.adapters.template_options import KEY
 from mypt_spec.episode import Event as Tag
 from mypt_spec.episode import events_of
 from mypt_spec.record_schema import JSON
@@ -47,8 +48,9 @@ def append_messages(
     if episode is None:
         raise ValueError("the messages cannot be read")
     begun = history.format.begins if history.ids else frozenset()
-    default = f"/{d.adapter.SCHEMA.messages}" if history.ids else None  # place of a default message
-    said = (message for message in episode.messages if message.at.pointer != default)
+    # What no message of a record says is there already.
+    added = {f"/{d.adapter.SCHEMA.messages}", f"/{KEY}"} if history.ids else set()
+    said = (message for message in episode.messages if message.at.pointer not in added)
     events, notices = _harmless(
         [e for e in events_of(said, d.table) if e.terminal not in begun], history
     )

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from mypt_spec.adapters.template_options import SystemText
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Episode, Message, Part, Place, merge_text
@@ -40,6 +41,8 @@ class Adapter(ABC):
     """
 
     SCHEMA: RecordSchema
+    system = SystemText()
+    quoted = False  # whether results, which are texts in records, are JSON strings in the text
 
     @abstractmethod
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
@@ -87,11 +90,8 @@ class Adapter(ABC):
         return findings
 
     def default_system(self, *, tools: bool) -> str:
-        """Returns the text of the system message of a record that has none, with or without tools.
-
-        It is "" where the format has no such text.
-        """
-        return ""
+        """Returns the text of the system message of a record that has none, "" for no message."""
+        return self.system.default_with_tools if tools else self.system.default
 
     @property
     def chat(self) -> Chat | None:

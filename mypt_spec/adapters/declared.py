@@ -294,7 +294,9 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
         fine = len(path) <= 2 and all(kind in table.openers for kind in path)
         need(fine, entry, f"no block {value!r}; blocks are {', '.join(table.openers)}")
         body = table.openers[path[-1]].body
-        bodies = {"call": (*CALLS, *LISTS), "tools": DEFINITIONS}.get(piece, ("text",))
+        bodies = {"call": (*CALLS, *LISTS), "tools": DEFINITIONS, "result": ("text", "json")}.get(
+            piece, ("text",)
+        )
         need(body in bodies, entry, f"its body is {body!r}; expected {' or '.join(bodies)}")
         attrs = set(table.openers[path[-1]].patterns)
         allowed = {"name", "id"} if piece in ("call", "result") else set()

@@ -140,6 +140,7 @@ class Messages(Adapter):
             thoughts="thought" in paths,
         )
         self.listed = "call" in paths and self._opener("call").body in LISTS
+        self.quoted = "result" in paths and self._opener("result").body == "json"
         self.tagged = "call" in paths and self._opener("call").body == TAGGED
         # Whether definitions of tools are written as they are given.
         self.verbatim = "tools" not in paths or self._opener("tools").body != "namespace"
@@ -187,10 +188,6 @@ class Messages(Adapter):
     def prompting(self) -> tuple[dict[str, Any], ...]:
         """Returns the options with which prompts end with an empty thought, as metadata."""
         return self.options.prompting
-
-    def default_system(self, *, tools: bool) -> str:
-        """Returns the text of the system message of a record that has none."""
-        return self.system.default_with_tools if tools else self.system.default
 
     def tools(self, episode: Episode) -> list[dict[str, Any]]:
         """Returns the definitions of tools in an Episode; none where they cannot be read."""
@@ -323,6 +320,7 @@ class Messages(Adapter):
             name = message.name or message.called
             attrs = self._attrs("result", name, message.answers)
             key = "tool_call_id" if "id" in self._patterns("result") else "name"
+            content = canonical(content, reader.table.literals) if self.quoted else content
             yield Part("result", content, attrs, at, reader.at(i, key))
             return
         if message.thought is not None:
@@ -516,7 +514,10 @@ class Messages(Adapter):
     def _result(self, part: Part, notes: dict[str, Any]) -> dict[str, Any]:
         keys = {"id": "tool_call_id", "name": "name"}
         names = {keys[key]: value for key, value in sorted(part.attrs) if key in keys}
-        return names | notes | {"content": part.text}
+        content = value_in(part.text, "json") if self.quoted else part.text
+        if not isinstance(content, str):
+            raise ValueError("no record can say this: a result that is not a JSON string")
+        return names | notes | {"content": content}
 
     def _say(
         self, message: dict[str, Any], piece: str, part: Part, ident: str, types: Types

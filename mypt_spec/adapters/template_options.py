@@ -6,6 +6,7 @@ Output: the text that the template writes for them, and findings about those tha
     [options]
     block = "system"                # its text begins with that of the options
     system = "developer"            # where a system message is then; by default, after that text
+    always = true                   # the text is also there where a record gives no option
 
     [[option]]
     name = "reasoning_effort"
@@ -94,6 +95,7 @@ class TemplateOptions:
     options: tuple[Option, ...] = ()
     block: str = ""
     system: str = ""
+    always: bool = False
 
     def findings(self, values: Mapping[str, Any], dialect: str) -> list[Finding]:
         """Returns findings about the options of a record: unknown ones, and values they lack."""
@@ -115,7 +117,8 @@ class TemplateOptions:
 
     def text(self, values: Mapping[str, Any], *, tools: bool) -> str:
         """Returns the text of the options of a record; "" where it gives none that has a text."""
-        if not any(option.text and option.name in values for option in self.options if option.name):
+        given = (option.text and option.name in values for option in self.options if option.name)
+        if not self.always and not any(given):
             return ""
         return "".join(o.text_for(values) for o in self.options if tools or not o.tools)
 
@@ -143,6 +146,10 @@ class TemplateOptions:
             first["content"] = first["content"].removeprefix(head)
             alone = not first["content"] and first.keys() == {"role", "content"}
             messages = messages[1:] if alone else messages
+        elif head and self.always:
+            raise ValueError(
+                "no record can say this: the text of the template's options is missing"
+            )
         if self.empty_thought(values) and last.get(THOUGHT) == "":
             del last[THOUGHT]
             last.setdefault("content", "") if "tool_calls" not in last else None
@@ -198,8 +205,8 @@ def _literal(value: Any) -> str:
 def options_of(source: Mapping[str, Any], blocks: Mapping[str, Any], need: Need) -> TemplateOptions:
     """Returns the options of a `records.toml` with the pieces `blocks`; `need` raises SpecError."""
     head = source.get("options", {})
-    for key, piece in head.items():
-        fine = piece in blocks
+    for key in ("block", "system"):
+        fine = head.get(key) in {None, *blocks}
         need(fine, "[options]", f'"{key}" must be a piece of [blocks]: system or developer')
     out: list[Option] = []
     for row in source.get("option", ()):

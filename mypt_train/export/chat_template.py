@@ -132,7 +132,7 @@ def _option_texts(options: TemplateOptions) -> Iterator[str]:
     conditions = [f"({o.name} is defined and {o.name} is not none)" for o in usable if o.text]
     if not conditions:
         return
-    yield f"{{%- if {' or '.join(conditions)} -%}}\n"
+    yield f"{{%- if {'true' if options.always else ' or '.join(conditions)} -%}}\n"
     for option in options.options:
         if option.text and (not option.name or option.name.isidentifier()):
             text = _add_text(option)

@@ -55,7 +55,8 @@ class Family:
         rendering = pytest.importorskip("transformers.utils.chat_template_utils")
         (text,), _ = rendering.render_jinja_template(
             conversations=[record["messages"]], tools=record.get("tools"),
-            chat_template=self.template(official=official), bos_token=self.bos, eos_token=self.eos, **more,
+            chat_template=self.template(official=official), bos_token=self.bos, eos_token=self.eos,
+            **record.get("chat_template_kwargs", {}), **more,
         )  # fmt: skip
         return str(text)
 
@@ -75,6 +76,14 @@ ALL = {
         ),
         Family("gemma2", _shape("gemma2", heads=()), "google-gemma-2-2b-it", bos="<bos>"),
         Family("llama3", _shape("llama3"), "NousResearch-Meta-Llama-3-8B-Instruct", bos="<|begin_of_text|>"),
+        Family(
+            "llama3_1",
+            _shape(
+                "llama3_1", calls=1, beside=False, tools=plain_tools, names=("f", "get_it"),
+                keys=("q", "n"), options=(("date_string", ("1 Jan 2026", "2 Feb 2026")),),
+            ),
+            "meta-llama-Llama-3.1-8B-Instruct", bos="<|begin_of_text|>",
+        ),
         Family("phi3", _shape("phi3", heads=()), "microsoft-Phi-3-mini-4k-instruct", eos="<|endoftext|>"),
         Family("gemma3", _shape("gemma3"), "unsloth-gemma-3-270m-it", bos="<bos>"),
         Family("mistral_7b", _shape("mistral_7b"), "mistralai-Mistral-7B-Instruct-v0.2", bos="<s>", eos="</s>"),

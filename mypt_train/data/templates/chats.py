@@ -373,6 +373,8 @@ class ChatTemplates:
             tools = [{"type": "function", "function": {"name": MARK}}]
             before, after = self.splitter.tools_text(tools).split(MARK)
             return PLAIN, (before, after)
+        if kind == "result" and self.dialect.adapter.quoted:
+            return VALUE, ('"', '"')
         if kind == "object" and self.dialect.table.tagged:
             return TAGS, (ARGUMENT[0], f"{ARGUMENT[1]}0{ARGUMENT[2]}")
         if kind == "object":

@@ -24,9 +24,9 @@ class Slot(NamedTuple):
     """Where a record has a value that skeletons leave out.
 
     `path` leads from the list of messages to it; None on it says that a text is JSON, and the path
-    goes on inside. `kind` is "text", "word" (an id or a name, of letters, digits, `.`, `-` and
-    `_`), "object" (of arguments), "weight" (of a message, marked as `slot_of_weight`
-    reads it), or "tools": the definitions, with the path `TOOLS`.
+    goes on inside. `kind` is "text", "result" (its text), "word" (an id or a name, of letters,
+    digits, `.`, `-` and `_`), "object" (of arguments), "weight" (of a message, marked as
+    `slot_of_weight` reads it), or "tools": the definitions, with the path `TOOLS`.
     """
 
     path: tuple[str | int | None, ...]
@@ -88,7 +88,8 @@ class _Marks:
         for key, value in message.items():
             if key in _SPOKEN:
                 if value and value.__class__ is str:
-                    out[key] = self.mark((i, key), "text")
+                    kind = "result" if message["role"] == "tool" else "text"
+                    out[key] = self.mark((i, key), kind)
             elif key == "tool_call_id":
                 out[key] = self.word("id", value, (i, key))
             elif key == "name":

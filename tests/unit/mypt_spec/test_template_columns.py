@@ -16,9 +16,10 @@ from mypt_spec.adapters.template_options import system_text_of
 from mypt_spec.episode import as_read
 from mypt_spec.table_file import TomlFile
 from mypt_train.data.encode_line import Encoder, Options
-from tests.support.build import Record, assistant, chat, function, system, user
+from tests.support.build import Record, assistant, chat, function, system, tool, user
 from tests.support.families import ALL
 from tests.support.fast_paths import assert_same_ids
+from tests.support.scripted import run_turn, tools_of
 from tests.support.tables import GPT2, head, row, special, write_table
 
 USER, FOUR = user("u"), assistant("Four.")
@@ -364,3 +365,56 @@ def test_a_system_message_in_a_question_is_prepared_alike_by_each_way(
     slow = Encoder(options)
     slow.chats = slow.templates = None
     assert all(o.status == "written" for o in assert_same_ids(Encoder(options), slow, rows))
+
+
+# --- texts of options in each record, and results as JSON strings
+
+
+LLAMA = ALL["llama3_1"]
+CALL = {"type": "function", "function": {"name": "f", "arguments": {"q": 1}}}
+ASKED = {"role": "assistant", "tool_calls": [CALL]}
+
+
+def test_the_texts_of_options_are_in_each_record() -> None:
+    d = LLAMA.dialect
+    episode, findings = d.check(chat(USER, FOUR))
+    assert findings == []
+    assert "Today Date: 26 Jul 2024\n\n<|eot_id|>" in d.serialize(episode)
+    assert d.write(episode) == chat(USER, FOUR)
+    text = d.serialize(episode).replace("Cutting", "cutting")
+    assert [f.code for f in d.validate(d.parse(text)[0])] == ["MYP258"]
+    history = History(d)
+    append_messages(history, [USER, FOUR])
+    append_messages(history, [user("v")])
+    assert d.tokenizer.decode(history.ids).count("Today Date") == 1
+
+
+@pytest.mark.parametrize("content", ["20", "", 'say "hi"\n', "<|eot_id|>", "[1]", "\u2028\\"])
+def test_a_result_is_a_json_string(content: str) -> None:
+    d = LLAMA.dialect
+    record = chat(USER, ASKED, tool(content), FOUR)
+    episode, findings = d.check(record)
+    assert {f.code for f in findings} <= {"MYP302", "MYP313", "MYP314"}
+    text = d.serialize(episode)
+    shown = text.partition("ipython<|end_header_id|>\n\n")[2].partition("<|eot_id|>")[0]
+    assert json.loads(shown) == content
+    assert d.write(episode) == d.write(d.parse(text)[0]) == record
+
+
+def test_the_result_of_a_tool_is_a_json_string_in_a_chat() -> None:
+    tools = tools_of(f=lambda arguments: {"sum": arguments["q"]})
+    d = LLAMA.dialect
+    ids = [
+        *d.tokenizer.encode('{"name": "f", "parameters":'),
+        *d.tokenizer.encode('{"q": 1}}'),
+        d.table.special["<|eot_id|>"],
+    ]
+    ids += [*d.tokenizer.encode("1"), d.table.special["<|eot_id|>"]]
+    controller, _ = run_turn(ids, tools, d.spec, text="u")
+    assert controller.record()["messages"][2]["content"] == '{"sum": 1}'
+    assert '"{\\"sum\\": 1}"' in d.tokenizer.decode(controller.history.ids)
+
+
+def test_options_always_are_true_or_false(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match='"always" must be true or false'):
+        nested(tmp_path, '[options]\nblock = "system"\nalways = "yes"')
