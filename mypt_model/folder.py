@@ -224,32 +224,25 @@ def check_generation(folder: Path) -> None:
     path = folder / GENERATION
     if not path.is_file():
         return
-    hint = "copy the file that came with the model, or delete it"
     try:
         settings, raw = read_object(path), raw_config(folder)
+        size = raw.get("vocab_size")  # None where the model has several parts
+        for key, kind in _SETTINGS.items():
+            value = settings.get(key)
+            values = value if isinstance(value, list) and key == "eos_token_id" else [value]
+            for item in (item for item in values if item is not None):
+                if not isinstance(item, kind) or isinstance(item, bool) != (kind is bool):
+                    raise ModelError(f"{path}: {key} is {item!r}, expected {_NOUNS[kind]}")
+                if key == "eos_token_id" and not 0 <= item < (size or item + 1):
+                    raise ModelError(f"{path}: {key} is {item}, but the model has {size} ids")
     except ModelError as error:
+        hint = "copy the file that came with the model, or delete it"
         raise ModelError(f"{error}; {hint}") from None
-    nested = raw.get("text_config")
-    size = raw.get("vocab_size", nested.get("vocab_size") if isinstance(nested, dict) else None)
-    for key, (kinds, noun) in _SETTINGS.items():
-        value = settings.get(key)
-        values = value if isinstance(value, list) and key == "eos_token_id" else [value]
-        for item in values:
-            is_kind = isinstance(item, kinds) and isinstance(item, bool) == (kinds is bool)
-            if item is not None and not is_kind:
-                raise ModelError(f"{path}: {key} is {item!r}, expected {noun}; {hint}")
-            if key == "eos_token_id" and item is not None and not 0 <= item < (size or item + 1):
-                problem = f"eos_token_id is {item}, but the model has {size} ids"
-                raise ModelError(f"{path}: {problem}; {hint}")
 
 
-# What is read of the settings of generation: the types, and how a message names them.
-_SETTINGS: dict[str, tuple[Any, str]] = {
-    **dict.fromkeys(("eos_token_id", "bos_token_id", "pad_token_id"), (int, "the id of a token")),
-    **dict.fromkeys(("temperature", "top_p", "min_p"), (int | float, "a number")),
-    **dict.fromkeys(("top_k", "max_new_tokens", "max_length"), (int, "a whole number")),
-    "do_sample": (bool, "true or false"),
-}
+_NOUNS: dict[Any, str] = {int: "a whole number", int | float: "a number", bool: "true or false"}
+_SETTINGS: dict[str, Any] = {"eos_token_id": int, "top_k": int, "do_sample": bool}
+_SETTINGS |= dict.fromkeys(("temperature", "top_p"), int | float)
 
 
 def check_layers(folder: Path) -> None:

@@ -165,11 +165,10 @@ def rebuilt(net: Net, weights: dict[str, Tensor]) -> Net:
 def open_pretrained(folder: Path, dtype: torch.dtype | None = None) -> Pretrained:
     """Returns the model in a folder of Hugging Face, on the CPU, by default in its weights' dtype.
 
-    A model that was read in bfloat16 and is widened later keeps constants that were rounded, such
-    as the scale of Gemma's embeddings. No code of the folder is run. Raises ModelError, naming the
-    folder and what is wrong, if transformers is missing or does not know the architecture, for
-    weights that do not fit `config.json`, and for an architecture whose logits depend on more than
-    attention that the caller supplies.
+    One that is widened later keeps constants that were rounded, such as the scale of Gemma's
+    embeddings. No code of the folder is run. Raises ModelError, naming the folder and the fault, if
+    transformers is missing or does not know the architecture, for weights that do not fit
+    `config.json`, and for logits that depend on more than attention that the caller supplies.
     """
     _register()
     from safetensors import SafetensorError

@@ -12,7 +12,7 @@ from mypt_records.checks.registry import check
 from mypt_records.fixes import within
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import escape, value_at
-from mypt_spec.bodies.type_names import KINDS, json_type, other_types, type_notes
+from mypt_spec.bodies.type_names import KINDS, Places, json_type, mapped, other_types, type_notes
 from mypt_spec.findings import Finding, Fix, regraded
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -53,7 +53,7 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
 
     Types of other languages with a certain meaning are one warning for all tools.
     """
-    patience, foreign = Patience(), list[tuple[str, JsonValue, list[tuple[str, str]]]]()
+    patience, foreign = Patience(), list[tuple[str, JsonValue, Places]]()
     for tool in chat.tools or ():
         schema = tool.parameters
         if schema is None:
@@ -90,35 +90,29 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
                 hint = _help(schema.value, error.pointer)
                 yield located("MYP128", fault, schema, error.pointer, hint=hint)
                 continue
-            if types := [*other_types(schema.value)]:
+            if types := other_types(schema.value):
                 foreign.append((subject, schema, types))
     if foreign:
         yield _foreign_types(foreign)
 
 
-def _foreign_types(foreign: list[tuple[str, JsonValue, list[tuple[str, str]]]]) -> Finding:
-    """Returns the warning about the types of some tools, each with its schema and their places."""
+def _foreign_types(foreign: list[tuple[str, JsonValue, Places]]) -> Finding:
+    """Returns the warning about the types of some tools, and the fix of those that it reaches."""
     subject, schema, types = foreign[0]
     others = f" and of {len(foreign) - 1} other tools" if len(foreign) > 1 else ""
-    meant = {kind: json_type(kind) or "" for _, _, types in foreign for _, kind in types}
-    message = f"types of other languages in {subject}{others}: read {type_notes(meant)}"
-    hint = "write the types of JSON Schema" if len(meant) > 1 else _type_help(types[0][1])
-    finding = located("MYP128", message, schema, types[0][0], hint=hint)
-    return regraded(replace(finding, fix=_standard_types(foreign)), "warning")
-
-
-def _standard_types(foreign: list[tuple[str, JsonValue, list[tuple[str, str]]]]) -> Fix | None:
-    """Returns the fix that writes the types of JSON Schema, as far as one fix reaches."""
-    fixes = []
-    for _, schema, types in foreign:
-        meant = [(at, json_type(kind)) for at, kind in types]
-        fix = within(schema, meant, "write the types of JSON Schema")
-        if fix is None or not all(kind for _, kind in meant):
-            return None
-        fixes.append(fix)
-        if schema.outer is not None:  # the other schemas may be in the same JSON text
-            break
-    return replace(fixes[0], patch=tuple(op for fix in fixes for op in fix.patch))
+    names = [kind for _, _, places in foreign for _, kind in places]
+    message = f"types of other languages in {subject}{others}, read {type_notes(names)}"
+    title = "write the types of JSON Schema"
+    finding = located("MYP128", message, schema, types[0][0], hint=title)
+    # Schemas in a JSON text may share it, and a text has one fix at a time.
+    fixes = [
+        within(source, [(at, json_type(kind)) for at, kind in places], title)
+        for _, source, places in (foreign if schema.outer is None else foreign[:1])
+    ]
+    if all(fixes) and all(map(json_type, names)):
+        patch = tuple(op for fix in fixes if fix is not None for op in fix.patch)
+        finding = replace(finding, fix=Fix(title, True, patch=patch))
+    return regraded(finding, "warning")
 
 
 def _without_properties(schema: dict[str, Any]) -> str:
@@ -149,18 +143,14 @@ def null_in(schema: Any) -> str:
 
 
 def without_null(schema: Any) -> Any:
-    """Returns a schema without the keys that are null, as far as `null_in` looks."""
-    if not isinstance(schema, dict):
-        return schema
-    bare = {k: v for k, v in schema.items() if v is not None or k in _VALUES}
-    for key in ("items", "additionalProperties"):
-        if key in bare:
-            bare[key] = without_null(bare[key])
-    if isinstance(properties := bare.get("properties"), dict):
-        bare["properties"] = {
-            key: without_null(value) for key, value in properties.items() if value is not None
-        }
-    return bare
+    """Returns a schema without the keys that are null."""
+
+    def bare(part: dict[str, Any], _: str) -> dict[str, Any]:
+        if isinstance(named := part.get("properties"), dict):
+            part["properties"] = {key: value for key, value in named.items() if value is not None}
+        return {key: v for key, v in part.items() if v is not None or key in _VALUES}
+
+    return mapped(schema, bare)
 
 
 def _required_inside(schema: dict[str, Any]) -> str:
@@ -178,12 +168,10 @@ def _required_inside(schema: dict[str, Any]) -> str:
 
 def _type_help(kind: str) -> str:
     word, _, suffix = kind.partition(",")
-    if not kind or json_type(word) == "":
-        return 'leave "type" out where any value will do'
-    kind_meant = json_type(word)
-    if kind_meant and suffix.strip().lower() == "optional":
-        return f'write "type": "{kind_meant}", and leave the name out of "required"'
-    return f'write "type": "{kind_meant}"' if kind_meant else f"types are {', '.join(KINDS)}"
+    meant = json_type(word) if suffix.strip().lower() == "optional" else None
+    if meant:
+        return f'write "type": "{meant}", and leave the name out of "required"'
+    return f"types are {', '.join(KINDS)}"
 
 
 def _help(schema: Any, pointer: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Fault, escape, faults, key_text, kind_of, loads
-from mypt_spec.bodies.type_names import json_type, other_types, type_notes
+from mypt_spec.bodies.type_names import other_types, type_notes
 from mypt_spec.bodies.typescript import FUNCTION_KEYS
 from mypt_spec.episode import Episode, Place
 from mypt_spec.findings import Finding, Fix, regraded
@@ -131,12 +131,12 @@ class Objects:
             problem = "schema was not checked" if error.unchecked else "is not a valid JSON Schema"
             self.add("MYP128", f"this {problem}: {error}", at + error.pointer, keep=True)
             return
-        types = [*other_types(schema)]
+        types = other_types(schema)
         if types and not any(f.code == "MYP128" for f in self.findings):
-            notes = type_notes({kind: json_type(kind) or "" for _, kind in types})
-            problem, hint = "types of other languages: read", "write the types of JSON Schema"
-            finding = Finding("MYP128", f"{problem} {notes}", at + types[0][0], help=hint)
-            self.findings.append(regraded(finding, "warning"))
+            notes = type_notes(kind for _, kind in types)
+            problem = f"types of other languages, read {notes}; write the types of JSON Schema"
+            self.add("MYP128", problem, at + types[0][0], keep=True)
+            self.findings[-1] = regraded(self.findings[-1], "warning")
 
     def is_object(self, value: Any, at: str, noun: str) -> bool:
         """Returns whether a value is an object; if not, there is a finding."""

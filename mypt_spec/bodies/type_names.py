@@ -11,7 +11,7 @@ JSON Schema, and what was renamed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mypt_spec.bodies.strict_json import escape
@@ -36,6 +36,7 @@ _PARTS = frozenset({
     "unevaluatedProperties",
 })  # fmt: skip
 _NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+Places = list[tuple[str, str]]  # a pointer, and the name of the type there
 _DEPTH = 200  # deeper schemas are returned as they are; their readers refuse them
 
 
@@ -49,67 +50,61 @@ def standard_types(schema: Any) -> tuple[Any, dict[str, str]]:
 
     Names whose meaning is not certain stay. A schema without other names is returned as it is.
     """
-    renamed: dict[str, str] = {}
-    standard = _standard(schema, renamed, 0)
-    return (standard if renamed else schema), renamed
+    meant = {name: json_type(name) for _, name in other_types(schema)}
+    renamed = {name: kind for name, kind in meant.items() if kind is not None}
+    return (mapped(schema, _standard) if renamed else schema), renamed
 
 
-def other_types(schema: Any, at: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yields (pointer, name) of each type in a schema that JSON Schema does not have.
+def other_types(schema: Any) -> Places:
+    """Returns (pointer, name) of each type that JSON Schema does not have, the outer ones first.
 
-    >>> [*other_types({"type": "dict", "items": [{"type": ["strin", "null"]}]})]
+    >>> other_types({"items": [{"type": ["strin", "null"]}], "type": "dict"})
     [('/type', 'dict'), ('/items/0/type/0', 'strin')]
     """
+    places: Places = []
+
+    def look(part: dict[str, Any], at: str) -> dict[str, Any]:
+        kind = part.get("type")
+        many = [(f"/{i}", name) for i, name in enumerate(kind)] if isinstance(kind, list) else []
+        for place, name in many or [("", kind)]:
+            if isinstance(name, str) and name not in KINDS:
+                places.append((f"{at}/type{place}", name))
+        return part
+
+    mapped(schema, look)
+    return sorted(places, key=lambda place: place[0].count("/"))
+
+
+def type_notes(names: Iterable[str]) -> str:
+    """Returns how types are read, each once: "'dict' as object, 'any' as any value"."""
+    return ", ".join(f"{n!r} as {json_type(n) or 'any value'}" for n in dict.fromkeys(names))
+
+
+def mapped(
+    schema: Any, change: Callable[[dict[str, Any], str], Any], at: str = "", depth: int = 0
+) -> Any:
+    """Returns a schema with changed parts, the inner ones first; `change` gets their pointers."""
     if isinstance(schema, list):
-        for i, part in enumerate(schema):
-            yield from other_types(part, f"{at}/{i}", depth + 1)
-    if not isinstance(schema, Mapping) or depth > _DEPTH:
-        return
-    kind = schema.get("type")
-    many = [(f"/{i}", name) for i, name in enumerate(kind)] if isinstance(kind, list) else []
-    for place, name in many or [("", kind)]:
-        if isinstance(name, str) and name not in KINDS:
-            yield f"{at}/type{place}", name
-    for word, value in schema.items():
-        if word in _NAMED and isinstance(value, Mapping):
-            for key, part in value.items():
-                yield from other_types(part, f"{at}/{word}/{escape(key)}", depth + 1)
-        elif word in _PARTS:
-            yield from other_types(value, f"{at}/{word}", depth + 1)
-
-
-def type_notes(renamed: Mapping[str, str]) -> str:
-    """Returns how types are read: "'dict' as object, 'any' as any value"."""
-    return ", ".join(f"{name!r} as {kind or 'any value'}" for name, kind in renamed.items())
-
-
-def _standard(schema: Any, renamed: dict[str, str], depth: int) -> Any:
-    if isinstance(schema, list):
-        return [_standard(part, renamed, depth + 1) for part in schema]
+        return [mapped(part, change, f"{at}/{i}", depth + 1) for i, part in enumerate(schema)]
     if not isinstance(schema, Mapping) or depth > _DEPTH:
         return schema
-    out: dict[str, Any] = {}
+    out = dict(schema)
     for word, value in schema.items():
         if word in _NAMED and isinstance(value, Mapping):
-            out[word] = {key: _standard(part, renamed, depth + 1) for key, part in value.items()}
+            places = {key: f"{at}/{word}/{escape(str(key))}" for key in value}
+            out[word] = {k: mapped(v, change, places[k], depth + 1) for k, v in value.items()}
         elif word in _PARTS:
-            out[word] = _standard(value, renamed, depth + 1)
-        elif word != "type":
-            out[word] = value
-        elif (kind := _type(value, renamed)) is not None:
-            out[word] = kind
-    return out
+            out[word] = mapped(value, change, f"{at}/{word}", depth + 1)
+    return change(out, at)
 
 
-def _type(value: Any, renamed: dict[str, str]) -> Any:
-    """Returns the value of `type` in JSON Schema; None if any value fits."""
+def _standard(schema: dict[str, Any], _: str) -> dict[str, Any]:
+    """Returns a schema whose own type is standard, or left out if any value fits."""
+    value = schema.get("type")
     kinds = value if isinstance(value, list) else [value]
-    meant = {k: json_type(k) for k in kinds if isinstance(k, str) and k not in KINDS}
-    others = {name: kind for name, kind in meant.items() if kind is not None}
-    if not others:
-        return value
-    renamed.update(others)
-    if "" in others.values():
-        return None
-    standard = [others.get(k, k) if isinstance(k, str) else k for k in kinds]
-    return [*dict.fromkeys(standard)] if isinstance(value, list) else standard[0]
+    meant = [name if json_type(name) is None else json_type(name) for name in kinds]
+    if "" in meant:
+        return {word: part for word, part in schema.items() if word != "type"}
+    standard = [kind for i, kind in enumerate(meant) if kind not in meant[:i]]
+    kind = standard if isinstance(value, list) else standard[0]
+    return schema if value is None else schema | {"type": kind}

@@ -282,12 +282,8 @@ def pieces(tags: tuple[str, ...]) -> Pieces:
     complete = [t for t in tags if t.startswith("<") and t.endswith(">")]
     closing = [t for t in complete if t.startswith("</")]
     last = {t[:n] for t in complete for n in range(_SHORTEST, len(t))}
-    return Pieces(
-        tuple(t[1:] for t in closing),
-        tuple(t[:-1] for t in complete),
-        tuple(t[2:] for t in closing),
-        tuple(sorted(last)),
-    )
+    anywhere, first = tuple(t[1:] for t in closing), tuple(t[2:] for t in closing)
+    return Pieces(anywhere, tuple(t[:-1] for t in complete), first, tuple(sorted(last)))
 
 
 @lru_cache(maxsize=32)

@@ -20,9 +20,8 @@ from typing import Any
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.strict_json import a_kind_of, shortened
-from mypt_spec.bodies.type_names import standard_types, type_notes
+from mypt_spec.bodies.type_names import KINDS, standard_types, type_notes
 
-TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 # What JSON Schema defines, and what has no effect on which values fit.
 ANNOTATIONS = frozenset(
     {
@@ -88,7 +87,7 @@ class Notes:
                 "such keyword, and a member that no value fits is never written"
             )
         if self.renamed:
-            types = type_notes(dict(self.renamed))
+            types = type_notes(name for name, _ in self.renamed)
             lines.append(
                 f"types of other languages in {place}: {types}; write the types of JSON Schema"
             )
@@ -239,8 +238,8 @@ class _Reader:
             if not kinds or len(set(map(str, kinds))) < len(kinds):
                 raise self.fault(at, "expected a type, or a list of different ones")
             for kind in kinds:
-                if kind not in TYPES:
-                    raise self.fault(at, f"{kind!r} is not a type; known are {', '.join(TYPES)}")
+                if kind not in KINDS:
+                    raise self.fault(at, f"{kind!r} is not a type; known are {', '.join(KINDS)}")
         elif word in _MANY:
             raise self.fault(at, f"expected a list of schemas, got {a_kind_of(value)}")
         elif word == "$ref" and not isinstance(value, str):

@@ -24,7 +24,6 @@ True
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -134,7 +133,7 @@ def text_dfa(
     these are beginnings of forbidden spellings. With those of `only_words`, a forbidden spelling or
     a longer word in ASCII begins.
     """
-    ends = {_codes(f): f for f in forbidden}
+    ends = {_codes(f): f for f in sorted(forbidden, key=len, reverse=True)}
     leads = {_codes(space) for space in led_ids.values()}
     opening: dict[tuple[int, ...], Symbol] = {(START, *_codes(tag)): ("first", tag) for tag in tags}
     opening |= {
@@ -151,16 +150,15 @@ def text_dfa(
     pending = {p: len(order) + i for i, p in enumerate(_PENDING)}
     exits: list[Symbol] = [*(("tag", t) for t in tags), *opening.values()]
     step = np.full((len(order) + len(pending), 256), DEAD, dtype=np.int32)
-    longest_first = sorted(ends, key=len, reverse=True)
     for codes, state in states.items():
         in_word = any(_ends(codes, word) for word in begun_words)
         for byte in range(0x80):
             new = (*codes, byte)
-            ending = next((e for e in longest_first if _ends(new, e)), None)
+            ending = next((e for e in ends if _ends(new, e)), None)
             if new in opening:
                 step[state, byte] = -2 - exits.index(opening[new])
             elif ending is None and new not in refused:
-                if not in_word or byte in _WORD:
+                if not in_word or IDENT.fullmatch(chr(byte)):
                     step[state, byte] = _longest(new, states)
             elif ending is not None and ends[ending] in tags:
                 step[state, byte] = -2 - exits.index(("tag", ends[ending]))
@@ -185,8 +183,6 @@ def text_dfa(
     return _without_last(leaf, [*begun, *nothing_begun], [*inside, *nothing_begun], firsts)
 
 
-# What goes on with a word.
-_WORD = (string.ascii_letters + string.digits + "_-").encode()
 # White space, as Python's regular expressions understand it; in UTF-8.
 _SPACES = {c.encode() for c in map(chr, range(0x3001)) if c.isspace()}
 _PARTS = {space[:n] for space in _SPACES for n in range(1, len(space))}
@@ -319,8 +315,7 @@ def ident_dfa() -> ByteDfa:
 
 # The digits that a float keeps: each fraction with at most as many is canonical as it is written.
 DIGITS = 15
-# The digits of whole numbers, such as ids of 18 digits: more than 128 bits.
-_WHOLE_DIGITS = 40
+_WHOLE_DIGITS = 40  # of whole numbers, such as ids: those of 128 bits have 39
 # The bytes that can follow a number.
 _AFTER_NUMBER = b",}]"
 # And where it is between tags, on a line of its own.

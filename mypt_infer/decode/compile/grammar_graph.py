@@ -312,8 +312,7 @@ class GrammarGraph:
         tags = sorted({h.text for h in mine if h.token < 0 and not h.lead})
         led_tags = {h.text: h.lead for h in mine if h.token < 0 and h.lead}
         led_ids = {h.token: h.lead for h in mine if h.token >= 0 and h.lead}
-        attributed = [t for t in self.table.plain_tags if t.shown in self.table.attributed]
-        begun = [self.heads[t.name].text for t in attributed]
+        begun = [self.heads[t.name].text for t in self.table.plain_tags if t.patterns]
         spellings = {*self.forbidden, *self.pieces.anywhere, *begun}
         shortest = [
             s for s in spellings if s in tags or not any(o in s and o != s for o in spellings)

@@ -20,11 +20,12 @@ from mypt_infer.decode.base.vocab import ROOM, vocabulary
 from mypt_infer.decode.compile.call_graph import CLOSED, around
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
 from mypt_infer.decode.llguidance.minimal_value import Hints, most_of_a_part
-from mypt_infer.decode.llguidance.number_ranges import restated
+from mypt_infer.decode.llguidance.number_ranges import with_ranges
 from mypt_infer.decode.llguidance.pattern_text import avoids
 from mypt_infer.decode.llguidance.response import GUIDANCE, SPACING
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, IDENT, NAME, written, written_key
+from mypt_spec.bodies.type_names import mapped
 from mypt_spec.memo import Memo
 from mypt_spec.table import IDS_LAST, LISTS
 
@@ -178,31 +179,21 @@ def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
                 problem = f"{word!r} {problem}; use it in a property"
                 raise SchemaFault(tool.name, f"/{word}", problem)
         if any(key != written_key(key) for key in described):
-            schema = _renamed(schema)
+            schema = mapped(schema, _renamed)
         arguments = written(schema.get("properties", {}))
         schema["properties"] = {NAME: {"const": tool.name}, **arguments}
         schema["required"] = [NAME, *map(written_key, schema.get("required", ()))]
     return schema
 
 
-def _renamed(part: Any) -> Any:
-    """Returns a schema whose references to arguments use their keys in a "call"."""
-    if isinstance(part, list):
-        return [_renamed(one) for one in part]
-    if not isinstance(part, dict):
+def _renamed(part: dict[str, Any], _: str) -> dict[str, Any]:
+    """Returns a schema whose reference to an argument uses its key in a "call"."""
+    reference = part.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith(_ARGUMENT):
         return part
-    out: dict[str, Any] = {}
-    for word, value in part.items():
-        if word == "$ref" and isinstance(value, str) and value.startswith(_ARGUMENT):
-            key, *steps = value.removeprefix(_ARGUMENT).split("/")
-            renamed = written_key(unquote(key))
-            same = renamed == unquote(key)
-            out[word] = value if same else _ARGUMENT + "/".join([renamed, *steps])
-        elif word in _MAPS and isinstance(value, dict):
-            out[word] = {name: _renamed(one) for name, one in value.items()}
-        else:
-            out[word] = value if word in _DATA else _renamed(value)
-    return out
+    key, *steps = reference.removeprefix(_ARGUMENT).split("/")
+    name = written_key(unquote(key))
+    return part if name == unquote(key) else part | {"$ref": _ARGUMENT + "/".join([name, *steps])}
 
 
 def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> str:
@@ -219,7 +210,10 @@ def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> 
         ways.append(_row(before, i, after))
         rules.append(
             f"arguments_{i}: %json "
-            + json.dumps({**restated(schema_of(tool, kind)), GUIDANCE: SPACING}, ensure_ascii=False)
+            + json.dumps(
+                {**mapped(schema_of(tool, kind), with_ranges), GUIDANCE: SPACING},
+                ensure_ascii=False,
+            )
         )
     start = " | ".join(ways)
     if kind in IDS_LAST:

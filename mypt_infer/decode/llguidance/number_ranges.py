@@ -1,16 +1,13 @@
 """Restates bounds of numbers, because llguidance refuses some spellings of numbers that fit.
 
-Input: a schema as `schemas.plain` reads it. Output: the same schema for llguidance, which reads
-bounds as regular expressions of digits. Within `exclusiveMinimum`, and between -1 and 0, it lets no
-fraction end with a zero, and below `"maximum": 0.55` it lets none end after `0.5`: a model that has
-written `0.50` or `0.5` would have to write another digit, and the value would be wrong.
+llguidance reads bounds as regular expressions of digits. Within `exclusiveMinimum`, and between -1
+and 0, it lets no fraction end with a zero, and below `"maximum": 0.55` none end after `0.5`: after
+these, another digit has to follow. So each range becomes ranges on one side of 0, exclusive
+only away from it, and one for each fraction that the bound away from 0 begins with:
 
-Each range becomes ranges on one side of 0 that are exclusive only away from it, and one more range
-for each fraction that the bound away from 0 begins with:
-
->>> restated({"type": "number", "exclusiveMinimum": 0})
+>>> with_ranges({"type": "number", "exclusiveMinimum": 0})
 {'type': 'number', 'minimum': 0.0001}
->>> restated({"type": "number", "minimum": 0, "maximum": 0.55})["anyOf"]
+>>> with_ranges({"type": "number", "minimum": 0, "maximum": 0.55})["anyOf"]
 [{'minimum': 0, 'maximum': 0.55}, {'minimum': 0, 'maximum': 0.5}]
 """
 
@@ -22,52 +19,30 @@ from typing import Any
 
 from mypt_infer.decode.compile.byte_dfa import DIGITS
 
-_MIRRORED = {
-    "minimum": "maximum", "exclusiveMinimum": "exclusiveMaximum",
-    "maximum": "minimum", "exclusiveMaximum": "exclusiveMinimum",
-}  # fmt: skip
-_MAPS = ("$defs", "definitions", "patternProperties", "properties")
-# The least number above 0: canonical JSON writes smaller ones with an exponent, and llguidance
-# writes none within bounds.
-_LEAST = Decimal("0.0001")
-# No fraction of DIGITS digits is as large.
-_LARGE = 10**DIGITS
+_MIRRORED = {"minimum": "maximum", "exclusiveMinimum": "exclusiveMaximum"}
+_MIRRORED |= {high: low for low, high in _MIRRORED.items()}
+_LEAST = Decimal("0.0001")  # smaller numbers have an exponent, which none within bounds has
 
 
-def restated(schema: Any, *, is_map: bool = False) -> Any:
-    """Returns a schema of the same numbers, all of whose spellings llguidance lets end.
-
-    `is_map`: it is no schema, but schemas by name.
-    """
-    if isinstance(schema, list):
-        return [restated(part) for part in schema]
-    if not isinstance(schema, Mapping):
+def with_ranges(schema: dict[str, Any], _: str = "") -> dict[str, Any]:
+    """Returns a part of a schema, of whose numbers llguidance lets all spellings end."""
+    bounds = {word: Decimal(str(schema[word])) for word in _MIRRORED if word in schema}
+    if "number" not in schema.get("type", ()) or "anyOf" in schema:
         return schema
-    if is_map:
-        return {name: restated(part) for name, part in schema.items()}
-    out = {
-        word: part if word in ("const", "enum") else restated(part, is_map=word in _MAPS)
-        for word, part in schema.items()
-    }
-    bounds = {word: Decimal(str(out[word])) for word in _MIRRORED if word in out}
-    is_large = any(abs(bound) >= _LARGE for bound in bounds.values())
-    if not bounds or is_large or "number" not in out.get("type", ()) or "anyOf" in out:
-        return out
-    ranges = [
-        {word: int(b) if b == int(b) else float(b) for word, b in numbers.items()}
-        for numbers in _ranges(bounds)
-    ]
-    if not ranges:  # no number fits, which llguidance reports
-        return out
-    others = {word: part for word, part in out.items() if word not in bounds}
+    if not bounds or max(map(abs, bounds.values())) >= 10**DIGITS:
+        return schema
+    others = {word: part for word, part in schema.items() if word not in bounds}
+    ranges = [*_ranges(bounds)] or [schema]  # where no number fits, llguidance reports it
     return others | (ranges[0] if len(ranges) == 1 else {"anyOf": ranges})
 
 
-def _ranges(bounds: Mapping[str, Decimal]) -> Iterator[dict[str, Decimal]]:
+def _ranges(bounds: Mapping[str, Decimal]) -> Iterator[dict[str, float]]:
     """Yields ranges that together hold the numbers within some bounds."""
-    yield from _above(bounds, Decimal(0))
-    for numbers in _above({_MIRRORED[word]: -bound for word, bound in bounds.items()}, _LEAST):
-        yield {_MIRRORED[word]: -bound for word, bound in numbers.items()}
+    mirrored = {_MIRRORED[word]: -bound for word, bound in bounds.items()}
+    below = _above(mirrored, _LEAST)
+    both = ({_MIRRORED[word]: -bound for word, bound in numbers.items()} for numbers in below)
+    for numbers in (*_above(bounds, Decimal(0)), *both):
+        yield {word: int(b) if b == int(b) else float(b) for word, b in numbers.items()}
 
 
 def _above(bounds: Mapping[str, Decimal], low: Decimal) -> Iterator[dict[str, Decimal]]:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mypt_infer.decode.base.schemas import plain_schema, warn_of
-from mypt_infer.decode.llguidance.number_ranges import restated
+from mypt_infer.decode.llguidance.number_ranges import with_ranges
+from mypt_spec.bodies.type_names import mapped
 
 _ONE_LINE = {"\n": "\\n", "\r": "\\r"}
 _HEAD = '%llguidance {"no_forcing": true}\n'
@@ -57,7 +58,7 @@ class Response:
         if len(fields) != 1:
             raise ResponseError("a response is a regex, a schema or a lark grammar: name one")
         if self.schema is not None:
-            schema = json.dumps(restated(self.plain), ensure_ascii=False)
+            schema = json.dumps(mapped(self.plain, with_ranges), ensure_ascii=False)
             grammar = f"{_HEAD}start: %json {schema}"
             _, notes = plain_schema(self.schema, strict=self.strict)
             warn_of(notes, "the schema of the response")

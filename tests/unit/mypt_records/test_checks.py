@@ -79,11 +79,11 @@ def test_arguments_in_a_text_are_placed_at_the_text() -> None:
 @pytest.mark.parametrize(
     ("parameters", "pointer", "hint"),
     [
-        ({"type": "dict", "properties": {}}, "/type", 'write "type": "object"'),
-        ({"properties": {"a": {"type": "float"}}}, "/properties/a/type", 'write "type": "number"'),
+        ({"type": "dict", "properties": {}}, "/type", "write the types of JSON Schema"),
+        ({"properties": {"a": {"type": "float"}}}, "/properties/a/type", "write the types of JSON Schema"),
         ({"properties": {"a": {"type": "str, optional"}}}, "/properties/a/type", 'write "type": "string", and leave the name out of "required"'),
-        ({"items": {"type": ["str", "null"]}}, "/items/type/0", 'write "type": "string"'),
-        ({"type": "any"}, "/type", "leave"),
+        ({"items": {"type": ["str", "null"]}}, "/items/type/0", "write the types of JSON Schema"),
+        ({"type": "any"}, "/type", "write the types of JSON Schema"),
         ({"type": "banana"}, "/type", "types are string, integer"),
         ({"properties": {"a": {"type": "string", "required": True}}}, "/properties/a/required", "not a mark of a single property"),
         ({"properties": {"a": {}, "required": ["a"]}}, "/properties/required", "beside"),
