@@ -2,11 +2,12 @@
 
     python -m bench.real.steps --model DIR [--batches 1 8 64] [--steps 60] [--device cuda]
 
-DIR is an exported folder whose format is qwen3. Each row has a cache of about 500 tokens. A pass
-reads one token a row. The constraint is all of it, on the device: biases, the choice of the best
-allowed id, the next states; as it is, and on a GPU as `torch.compile` makes it, in one graph.
+DIR is an exported folder, or a run, whose format is qwen3. Each row has a cache of some 500 tokens,
+and a pass reads one token a row. The constraint is all of it, on the device: biases, the choice of
+the best allowed id, the next states; as it is, and on a GPU compiled, in one graph.
 `host` is `DeviceDecoder.apply_` with states on the host, as `generate` calls it. Both passes and
-constraints are timed up to the device's end, interleaved; medians. Prints a table in Markdown.
+constraints are timed up to the device's end, interleaved; medians. On a CPU it is processor time,
+which other programs change less. Prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import mypt_spec
 from mypt_infer.decode import Decoder
 from mypt_infer.generate.device import DeviceDecoder
 from mypt_infer.generate.llama import load
+from mypt_model.folder import beside
 from tests.support.decoding import TOOLS, prompt
 
 CACHED = 500
@@ -33,11 +35,12 @@ CACHED = 500
 
 def timed(work: Callable[[], Any], device: str) -> float:
     """Returns seconds, up to the end of what the device has been asked to do."""
+    clock = time.perf_counter if device == "cuda" else time.process_time
     torch.cuda.synchronize() if device == "cuda" else None
-    since = time.perf_counter()
+    since = clock()
     work()
     torch.cuda.synchronize() if device == "cuda" else None
-    return time.perf_counter() - since
+    return clock() - since
 
 
 def row(model: Any, dialect: Any, batch: int, steps: int, device: str) -> list[str]:
@@ -92,7 +95,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     chosen = parser.parse_args()
     model = load(chosen.model).to(chosen.device)
-    dialect = mypt_spec.dialect("qwen3", vocabulary=chosen.model / "tokenizer.json")
+    vocabulary = beside(chosen.model, "tokenizer.json", "vocabulary.json")
+    dialect = mypt_spec.dialect("qwen3", vocabulary=vocabulary)
     print(
         "| rows | pass, ms | constraint, eager | compiled | host |\n| --- | --- | --- | --- | --- |"
     )
