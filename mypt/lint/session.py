@@ -104,13 +104,14 @@ def _plan(options: argparse.Namespace) -> Plan:
     plan = planned(options)
     chosen_options = template_options(options)
     if options.model:
+        from mypt_lint.template.clean_chats import ByModel
         from mypt_lint.template.model import ModelFolder
 
         if options.dialect not in (None, AUTO):
             raise UsageError("--model and --dialect both name a format; remove one")
         model = ModelFolder(options.model, chosen_options)
         model.check_options(saying("mypt-lint", quiet=options.quiet))
-        plan.by_model = model.read
+        plan.by_model = ByModel(model)
     plan.edits = any(name.startswith("sarif") for name in options.format or [plan.top["format"]])
     return plan
 

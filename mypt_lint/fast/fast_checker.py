@@ -15,6 +15,8 @@ class FastChecker:
         self.checker = checker
         self.clean_filter = CleanFilter(checker)
         self.cache = FindingsCache(self.clean_filter)
+        clean_chats = getattr(checker.by_model, "clean_chats", None)
+        self.by_model = clean_chats(checker) if clean_chats else None
 
     def block(
         self, data: bytes, *, row: int, filename: str
@@ -24,11 +26,15 @@ class FastChecker:
         `row` is that of its first line.
         """
         count, doubtful = self.clean_filter.unproved(data)
+        clean = self.by_model.placed([raw for _, raw in doubtful]) if self.by_model else ()
         out: list[tuple[bytes, list[Diagnostic]]] = []
         last: bytes | None = None
-        for i, raw in doubtful:
+        for n, (i, raw) in enumerate(doubtful):
             if raw == last:  # as in a run of blank lines
                 items = [item.at_row(row + i) for item in out[-1][1]]
+            elif self.by_model and clean[n]:
+                self.by_model.model.stopped = 0
+                items = []
             elif self.checker.by_model:  # what it makes of a text is no matter of its skeleton
                 items = self.checker.line(raw, row=row + i, filename=filename)
             else:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from mypt_cli.jsonl.line import has_separator
+from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton, Skeletons
 from mypt_records.names import OPT_OUT
@@ -34,6 +34,7 @@ from mypt_spec.memo import Memo
 
 if TYPE_CHECKING:
     from mypt_lint.fast.chats import ChatSkeletons
+    from mypt_lint.fast.clean_filter import CleanFilter
 
 _LONG = 8 << 10  # bytes of a rest that is remembered ...
 _FINDINGS = 20  # ... and its findings
@@ -54,12 +55,22 @@ class CachedFinding(NamedTuple):
     moved: bool
 
 
+class Judged(NamedTuple):
+    """A skeleton, its bytes, and its findings; None where these depend on the texts."""
+
+    skeleton: Skeleton
+    key: bytes
+    findings: tuple[CachedFinding, ...] | None
+
+
 class FindingsCache:
     """The skeletons that one checker has judged; belongs to one thread."""
 
-    def __init__(self, clean_filter: CleanFilter) -> None:
-        self.checker = checker = clean_filter.checker
-        self.longest = clean_filter.shapes.longest
+    def __init__(self, source: CleanFilter | Checker) -> None:
+        """`source` is a checker of third-party records, or else the filter of a checker."""
+        clean_filter = None if isinstance(source, Checker) else source
+        self.checker = checker = source if isinstance(source, Checker) else source.checker
+        self.longest = clean_filter.shapes.longest if clean_filter else 0
         # What has a skeleton is short enough.
         self.plain = replace(checker, limits=replace(checker.limits, max_tokens=None))
         # None: the line must be checked as it is.
@@ -72,7 +83,9 @@ class FindingsCache:
             self.longest = self.skeletons.longest
         # A record that is judged by other dialects, by schemas or by the adapter itself shows more
         # than its skeleton.
-        elif not (checker.others or checker.limits.schemas or clean_filter.by_adapter):
+        elif clean_filter and not (
+            checker.others or checker.limits.schemas or clean_filter.by_adapter
+        ):
             self.skeletons = Skeletons(clean_filter.texts, checker.dialect.adapter.SCHEMA)
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
@@ -91,6 +104,16 @@ class FindingsCache:
 
     def _findings(self, raw: bytes) -> list[Finding] | None:
         """Returns the findings about a record, None where its skeleton does not tell them."""
+        judged = self.judged(raw)
+        if judged is None or judged.findings is None:
+            return None
+        return [restored(item, judged.skeleton) for item in judged.findings]
+
+    def judged(self, raw: bytes) -> Judged | None:
+        """Returns the skeleton of a record and its findings, None for a record without.
+
+        Raises what goes wrong when the line is decoded, and NoSkeletonError.
+        """
         if self.skeletons is None or len(raw) > self.longest or raw.endswith(b"\r"):
             return None
         if has_separator(raw):
@@ -106,12 +129,8 @@ class FindingsCache:
             return None
         key = self.encode(skeleton.rest)
         if key in self.memo.entries:
-            entry = self.memo.entries[key]
-        elif len(key) > _LONG:
-            return None
-        else:
-            entry = self._learn(key, skeleton)
-        return None if entry is None else [restored(item, skeleton) for item in entry]
+            return Judged(skeleton, key, self.memo.entries[key])
+        return None if len(key) > _LONG else Judged(skeleton, key, self._learn(key, skeleton))
 
     def _learn(self, key: bytes, skeleton: Skeleton) -> tuple[CachedFinding, ...] | None:
         """Checks a rest and remembers its findings."""

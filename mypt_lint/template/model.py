@@ -11,21 +11,20 @@ import hashlib
 import json
 import marshal
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
-from itertools import accumulate, chain, product
+from itertools import product
 from pathlib import Path
-from typing import Any
-from unicodedata import is_normalized, normalize
+from typing import TYPE_CHECKING, Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
 from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
 from mypt_lint.template.bounds import Bounded, OutOfBoundsError, bounded
+from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import Failed, failure, variables
 from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import (
@@ -39,13 +38,16 @@ from mypt_records.chat import Call, Chat, Message, located
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.memo import Memo
-from mypt_spec.tokenizer.bpe import Bpe, encoding
 from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
+
+if TYPE_CHECKING:
+    from mypt_lint.template.ids import EncodeBatch, Ids
 
 _PROBES = Path(__file__).parent / "conversations.jsonl"
 _FOR_TOOLS = "tool_use"  # the name of a second template, for conversations with tools
 _OPTIONS = "chat_template_kwargs"
+_STRAY = "stray tag"  # a fact of a chat
 _OWN = frozenset({"messages", "tools", "add_generation_prompt", "self"})  # no options
 _MAX_OPTIONS = 64
 _MAX_STOPPED = 3
@@ -60,7 +62,6 @@ _CONTEXT = {
     "config.json": "max_position_embeddings",
     "tokenizer_config.json": "model_max_length",
 }
-_BY_ASCII = re.compile(r"[\x00-\x7f][^\x00-\x7f]*|[^\x00-\x7f]+")
 _NO_LIMIT = 1 << 40  # what transformers writes where nobody knows the length of a context
 
 
@@ -234,11 +235,11 @@ class ModelFolder:
         names |= {row["content"] for row in added_tokens(Path(path)) if row.get("special")}
         self.special = frozenset(filter(None, names))
         self._aligned: Bounded[Outcome | str] = Bounded(_Templates, self.templates, self.special)
-        self._stopped = 0  # records in a row whose rendering was stopped
+        self.stopped = 0  # records in a row whose rendering was stopped
         self._tags_of_tools: Memo[bytes, re.Match[str] | None] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
         self._aligned.start()
         if encodes and self.vocabulary:  # loaded here while the process loads Jinja
-            self._bpe.base()
+            self._encoder.load()
         try:
             fault = self._aligned()
         except OutOfBoundsError as error:
@@ -301,109 +302,55 @@ class ModelFolder:
         return read_vocabulary(self.path)
 
     @cached_property
-    def _bpe(self) -> Bpe:
+    def _encoder(self) -> RenderingEncoder:
         assert self.vocabulary is not None
-        return Bpe(partial(encoding, self.vocabulary), self.vocabulary.patterns)
+        return RenderingEncoder(self.vocabulary)
 
-    @cached_property
-    def _sizes(self) -> dict[int, int]:
-        """Returns how many bytes each token has."""
-        assert self.vocabulary is not None
-        sizes = {i: len(token) for token, i in self.vocabulary.ranks.items()}
-        return sizes | {i: len(tag.encode()) for tag, i in self.vocabulary.special.items()}
-
-    @cached_property
-    def _tags(self) -> re.Pattern[str]:
-        assert self.vocabulary is not None
-        return spelled(frozenset(self.vocabulary.special))
-
-    def ids(self, aligned: Aligned) -> tuple[list[int], list[int]]:
+    def ids(self, aligned: Aligned) -> Ids:
         """Returns the ids of a rendering, and where in it each begins (code points).
 
-        A special token has its id where the template writes it; in a text, it is what the
-        tokenizer makes of its letters. Raises ValueError for a lone surrogate, and for what the
-        tokenizer of the model would encode otherwise.
+        Raises ValueError as `RenderingEncoder.encoded` returns them.
         """
-        assert self.vocabulary is not None
-        ids: list[int] = []
-        written, places = list[str](), list[Sequence[int]]()
-        text, at = aligned.text, 0
-        for tag in self._tags_in(aligned):
-            start, end = tag.span() if tag else (len(text), len(text))
-            run, run_places = self._as_encoded(text, at, start)
-            if not at and run and self.vocabulary.leads:
-                raise ValueError(
-                    "the template begins with text, before which the tokenizer puts a space; "
-                    "begin it with a special token"
-                )
-            ids += self._bpe.encode(run)
-            if tag:
-                if why := self.vocabulary.unfit.get(tag[0]):
-                    raise ValueError(f"the special token {tag[0]!r} {why}")
-                ids.append(self.vocabulary.special[tag[0]])
-            written += [run, text[start:end]]
-            places += [run_places, range(start, end)]
-            at = end
-        whole = "".join(written)
-        sizes = map(self._sizes.__getitem__, ids)
-        starts = [*accumulate(sizes, initial=0)][:-1]
-        if not whole.isascii():
-            at_byte = [i for i, char in enumerate(whole) for _ in char.encode()]
-            starts = [at_byte[start] for start in starts]
-        if not all(isinstance(part, range) for part in places):
-            origins = [*chain.from_iterable(places)]
-            starts = [origins[start] for start in starts]
-        return ids, starts
+        (ids,) = self.encoded([aligned])
+        if isinstance(ids, ValueError):
+            raise ids
+        return ids
 
-    def _as_encoded(self, text: str, start: int, end: int) -> tuple[str, Sequence[int]]:
-        """Returns a part of a text as the tokenizer sees it, and from where each character is."""
-        assert self.vocabulary is not None
-        run = text[start:end]
-        lacks = self.vocabulary.lacks
-        if lacks and (absent := set(lacks).intersection(run.encode())):
-            raise ValueError(f"the vocabulary has no token for the byte {min(absent):#04x}")
-        if not self.vocabulary.composed or is_normalized("NFC", run):
-            return run, range(start, end)
-        out, origins = "", list[int]()
-        for part in _BY_ASCII.finditer(run):  # nothing is composed across the beginning of a part
-            composed = normalize("NFC", part[0])
-            same = composed == part[0]
-            origins += [start + part.start() + i * same for i in range(len(composed))]
-            out += composed
-        return out, origins
+    def encoded(
+        self, renderings: Sequence[Aligned], encode_batch: EncodeBatch | None = None
+    ) -> list[Ids | ValueError]:
+        """Returns what `ids` returns or raises for each of some renderings."""
+        return self._encoder.encoded(renderings, encode_batch)
 
-    def _tags_in(self, aligned: Aligned) -> Iterator[re.Match[str] | None]:
-        """Yields the special tokens that the template writes, and None for the end."""
-        inside = [(piece.start, piece.end) for piece in aligned.pieces]
-        for tag in self._tags.finditer(aligned.text):
-            n = max(bisect_right(inside, tag.span()) - 1, 0)
-            if not any(a < tag.end() and tag.start() < b for a, b in inside[n : n + 2]):
-                yield tag
-        yield None
-
-    def outcome(self, chat: Chat) -> Outcome:
-        """Returns what is known of a chat: the places of its texts, or why there are none.
-
-        Raises OutOfBoundsError.
-        """
-        outcome = self._aligned(*_arguments(chat))
-        assert not isinstance(outcome, str)
-        return outcome
+    def outcomes(self, calls: Sequence[Arguments]) -> Iterator[Outcome | OutOfBoundsError]:
+        """Yields what is known of conversations: the places of all texts, why one has no text, or
+        what has no place; or where the rendering of one was stopped."""
+        for outcome in self._aligned.each(calls):
+            assert not isinstance(outcome, str)
+            yield outcome
 
     def stray_tag(self, chat: Chat) -> str | None:
         """Returns a special token that tools, keys or options spell: nothing keeps it text."""
-        messages, tools, options = _arguments(chat)
-        tag = self._tags.search(json.dumps(Aligner.without_texts(messages), ensure_ascii=False))
+        if _STRAY not in chat.facts:
+            chat.facts[_STRAY] = self._stray_tag(chat)
+        tag: str | None = chat.facts[_STRAY]
+        return tag
+
+    def _stray_tag(self, chat: Chat) -> str | None:
+        messages, tools, options = arguments_of(chat)
+        tag = self._encoder.tags.search(
+            json.dumps(Aligner.without_texts(messages), ensure_ascii=False)
+        )
         if tag is None and tools is not None:
             tag = self._tag_of_tools(tools)
-        tag = tag or self._tags.search(json.dumps(options, ensure_ascii=False))
+        tag = tag or self._encoder.tags.search(json.dumps(options, ensure_ascii=False))
         return tag[0] if tag else None
 
     def _tag_of_tools(self, tools: bytes) -> re.Match[str] | None:
         if tools in self._tags_of_tools.entries:
             return self._tags_of_tools.entries[tools]
         spelling = json.dumps(marshal.loads(tools), ensure_ascii=False)
-        return self._tags_of_tools.keep(tools, self._tags.search(spelling), len(tools))
+        return self._tags_of_tools.keep(tools, self._encoder.tags.search(spelling), len(tools))
 
     def read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
         """Returns the findings of a chat, and no Episode, because no format is known."""
@@ -418,31 +365,36 @@ class ModelFolder:
         """Returns the rendering of a chat, None where a text has no place, and the findings."""
         if not (chat.is_readable and chat.messages):
             return None, []
+        if refusal := self.refusal(chat):
+            return None, [refusal]
+        if self.stopped >= _MAX_STOPPED:
+            message = f"not rendered: the {_MAX_STOPPED} renderings before it were stopped"
+            return None, [Finding("MYP730", message, help=GROWS)]
+        (outcome,) = self.outcomes([arguments_of(chat)])
+        if isinstance(outcome, OutOfBoundsError):
+            self.stopped += 1
+            message = f"rendering was stopped after {outcome}"
+            return None, [Finding("MYP730", message, help=GROWS)]
+        self.stopped = 0
+        findings = list(self.findings(outcome, chat))
+        return (outcome if isinstance(outcome, Aligned) else None), findings
+
+    def refusal(self, chat: Chat) -> Finding | None:
+        """Returns why a chat is not rendered, if that is known before."""
         if media := [part for message in chat.messages for part in message.media]:
             kind = media[0].value.get("type") if isinstance(media[0].value, dict) else "part"
             message = f"{kind}: only texts are rendered, so this part would be left out"
-            return None, [Finding("MYP730", message, media[0].at, help="remove it")]
+            return Finding("MYP730", message, media[0].at, help="remove it")
         options = chat.extras.get(_OPTIONS, {})
         if not isinstance(options, dict):
-            return None, [Finding("MYP104", f'"{_OPTIONS}" must be an object', f"/{_OPTIONS}")]
+            return Finding("MYP104", f'"{_OPTIONS}" must be an object', f"/{_OPTIONS}")
         if own := sorted(_OWN & set(options)):
             message = f'"{_OPTIONS}" has "{own[0]}", which trainers pass themselves'
-            remove = f'remove "{own[0]}"'
-            return None, [Finding("MYP730", message, f"/{_OPTIONS}", help=remove)]
-        if self._stopped >= _MAX_STOPPED:
-            message = f"not rendered: the {_MAX_STOPPED} renderings before it were stopped"
-            return None, [Finding("MYP730", message, help=GROWS)]
-        try:
-            outcome = self.outcome(chat)
-        except OutOfBoundsError as error:
-            self._stopped += 1
-            message = f"rendering was stopped after {error}"
-            return None, [Finding("MYP730", message, help=GROWS)]
-        self._stopped = 0
-        findings = list(self._findings(outcome, chat))
-        return (outcome if isinstance(outcome, Aligned) else None), findings
+            return Finding("MYP730", message, f"/{_OPTIONS}", help=f'remove "{own[0]}"')
+        return None
 
-    def _findings(self, outcome: Outcome, chat: Chat) -> Iterator[Finding]:
+    def findings(self, outcome: Outcome, chat: Chat) -> Iterator[Finding]:
+        """Yields what is wrong with the rendering of a chat."""
         if isinstance(outcome, Failed):
             does = "refuses this conversation" if outcome.refused else "fails"
             yield Finding("MYP730", f"the chat template {does}: {outcome.message}")
@@ -487,7 +439,7 @@ class ModelFolder:
             return
         if len(ids) <= self.context_length:
             return
-        limit = starts[self.context_length]
+        limit = int(starts[self.context_length])
         lengths = f"the conversation has {len(ids)} tokens, the model reads {self.context_length}"
         for span in outcome.trained:
             at = chat.messages[span.message].at if span.message >= 0 else ""
@@ -497,7 +449,7 @@ class ModelFolder:
                 yield Finding("MYP735", f"{lengths}: this answer is cut off", at)
 
 
-def _arguments(chat: Chat) -> Arguments:
+def arguments_of(chat: Chat) -> Arguments:
     """Returns the messages, tools (packed) and options of a chat, as a template takes them."""
     if _OPTIONS not in chat.facts:
         tools = None if chat.tools is None else [tool.value for tool in chat.tools]

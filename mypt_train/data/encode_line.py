@@ -120,7 +120,7 @@ class Encoder:
         lines = raw_lines if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in raw_lines]
         out: list[LineOutcome | None] = [None] * len(lines)
         matches: list[tuple[int, Chat, list[Any]]] = []
-        if self.options.preferences or self.options.model:
+        if self.options.preferences:
             return [self.line(raw, first=first and i == 0) for i, raw in enumerate(lines)]
         skeletons: list[Any] = []
         doubtful = set(self.clean_filter.doubtful(lines, skeletons))

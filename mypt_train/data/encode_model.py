@@ -6,17 +6,20 @@ the template; a token is trained if it begins in a part that the model writes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mypt_cli.jsonl.line import read_line
 from mypt_lint.check.from_settings import checker
 from mypt_lint.check.suppress import untrainable
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_lint.template.align import Aligned
+from mypt_lint.template.clean_chats import CleanChats
 from mypt_records.chat import Chat, JsonValue
 from mypt_spec.encoder import Mask
 from mypt_spec.findings import Finding, with_help
@@ -33,6 +36,14 @@ def encoder_of(options: Options, rules: Settings = NO_SETTINGS) -> Encoder:
     return ModelEncoder(options, rules) if options.model else Encoder(options, rules)
 
 
+class _Written(NamedTuple):
+    """A chat that is to be written, its rendering, and how many warnings it has of each code."""
+
+    chat: Chat
+    aligned: Aligned
+    warned: Counter[str] | None
+
+
 class ModelEncoder(Encoder):
     """Turns lines into samples by the chat template of a model, for one set of options."""
 
@@ -44,6 +55,7 @@ class ModelEncoder(Encoder):
         self.dtype = np.dtype(dtype_of(self.dialect.tokenizer.vocab_size))
         base = checker(rules, self.dialect, with_fixes=False, formatless=True)
         self.checker = replace(base, by_model=self._read)
+        self.clean = CleanChats(base, self.model)
         self.counting = rules.counting
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
         self._placed: tuple[Chat, Aligned | None, list[Finding]] | None = None
@@ -53,8 +65,27 @@ class ModelEncoder(Encoder):
         self._placed = chat, aligned, findings
         return None, findings
 
+    def lines(self, raw_lines: list[bytes], *, first: bool = False) -> list[LineOutcome]:
+        """Returns the outcomes of several lines: the same as `line` of each, but faster."""
+        lines = raw_lines if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in raw_lines]
+        out: list[LineOutcome | _Written] = []
+        for raw, clean in zip(lines, self.clean.placed(lines), strict=True):
+            if clean is not None:
+                self.model.stopped = 0
+                out.append(_Written(*clean, None))
+                continue
+            line = read_line(raw, first=first and not out)
+            fault = line.fault
+            spots = [spot.finding for spot in line.spots]
+            out.append(refused(fault.finding) if fault else self._judged(line.value, spots))
+        return self._outcomes(out)
+
     def record(self, record: Any, about: Iterable[Finding] = ()) -> LineOutcome:
         """Returns the outcome of a JSON value; `about` are the findings about its line."""
+        return self._outcomes([self._judged(record, about)])[0]
+
+    def _judged(self, record: Any, about: Iterable[Finding]) -> LineOutcome | _Written:
+        """Returns the chat and rendering of a record, or the outcome of one that is refused."""
         self._placed = None
         findings = [*about, *self.checker.read(record)[1]]
         against = self._against(findings)
@@ -63,36 +94,60 @@ class ModelEncoder(Encoder):
             errors = [untrainable(f) for f in by_model if f.severity == "error"]
             nothing = [Finding("MYP906", "the chat template has no conversation to write")]
             return refused(*map(with_help, against or errors or nothing))
-        if not aligned.trained:  # a prompt alone is legal, but trains nothing
-            return refused(Finding("MYP218", "the conversation has no answer"))
-        try:
-            sample = self._sample(chat, aligned)
-        except ValueError as error:
-            return refused(Finding("MYP301", str(error)))
-        if not self._fits(sample):
-            return self._too_long(sample) or refused(self._length_finding(sample))
-        return LineOutcome(WRITTEN, (sample,), warned=self._warnings(findings) or None)
+        return _Written(chat, aligned, self._warnings(findings) or None)
 
-    def _sample(self, chat: Chat, aligned: Aligned) -> Sample:
-        if tag := self.model.stray_tag(chat):
-            raise ValueError(f"a tool, key or option spells the special token {tag!r}; remove it")
-        ids, starts = self.model.ids(aligned)
+    def _outcomes(self, judged: list[LineOutcome | _Written]) -> list[LineOutcome]:
+        """Returns the outcomes of lines: what is written is encoded."""
+        out: list[LineOutcome | None] = [None] * len(judged)
+        written: list[tuple[int, _Written]] = []
+        for i, item in enumerate(judged):
+            if isinstance(item, LineOutcome):
+                out[i] = item
+            elif not item.aligned.trained:  # a prompt alone is legal, but trains nothing
+                out[i] = refused(Finding("MYP218", "the conversation has no answer"))
+            elif tag := self.model.stray_tag(item.chat):
+                message = f"a tool, key or option spells the special token {tag!r}; remove it"
+                out[i] = refused(Finding("MYP301", message))
+            else:
+                written.append((i, item))
+        encode_batch = self.dialect.tokenizer.encode_batch if len(written) > 1 else None
+        renderings = [item.aligned for _, item in written]
+        encoded = self.model.encoded(renderings, encode_batch)
+        for (i, item), ids in zip(written, encoded, strict=True):
+            try:
+                if isinstance(ids, ValueError):
+                    raise ids
+                sample = self._sample(item, *ids)
+            except ValueError as error:
+                out[i] = refused(Finding("MYP301", str(error)))
+                continue
+            if self._fits(sample):
+                out[i] = LineOutcome(WRITTEN, (sample,), warned=item.warned)
+            else:
+                out[i] = self._too_long(sample) or refused(self._length_finding(sample))
+        return [outcome for outcome in out if outcome is not None]
+
+    def _sample(
+        self, written: _Written, ids: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
+    ) -> Sample:
+        chat, aligned, _ = written
         weights = np.zeros(len(ids), np.float32)
         first = chat.last_question if Mask.from_name(self.options.mask).last else -1
         weighed = False
-        for span in aligned.trained:
+        bounds = [at for span in aligned.trained for at in (span.start, span.end)]
+        tokens = np.searchsorted(starts, bounds).tolist()
+        for span, begin, end in zip(aligned.trained, tokens[::2], tokens[1::2], strict=True):
             inside = (p.leaf.message for p in aligned.pieces if span.start <= p.start < span.end)
             number = span.message if span.message >= 0 else next(inside, len(chat.messages) - 1)
             if number < first:
                 continue
             weight = _weight(chat, number)
             weighed |= weight != 1
-            begin, end = np.searchsorted(starts, [span.start, span.end])
             weights[begin:end] = weight
         weights[:1] = 0  # no token before it could predict it
         mask: npt.NDArray[np.uint8] = (weights > 0).astype(np.uint8)
-        each = weights if (weights != mask).any() else None
-        return Sample(np.array(ids, self.dtype), mask, weights=each, weighed=weighed)
+        each = weights if weighed and (weights != mask).any() else None
+        return Sample(ids.astype(self.dtype), mask, weights=each, weighed=weighed)
 
 
 def _weight(chat: Chat, number: int) -> float:

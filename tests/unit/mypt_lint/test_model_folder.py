@@ -236,9 +236,9 @@ def test_what_is_beyond_the_context(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert codes(folder(tmp_path, CHATML, model_max_length=8), record, capsys) == []
     shutil.copy(foreign.path("smollm") / "tokenizer.json", tmp_path)
     whole = ModelFolder(str(tmp_path))
-    aligned = whole.outcome(shape.read(record))
+    aligned = whole.placed(shape.read(record))[0]
     assert isinstance(aligned, Aligned)
-    _, starts = whole.ids(aligned)
+    starts = whole.ids(aligned)[1].tolist()
     first, last = aligned.trained
     inside = starts.index(last.start) + 1
     folder(tmp_path, CHATML, model_max_length=inside)
@@ -257,7 +257,7 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
 @given(st.lists(st.text() | st.sampled_from(foreign.texts()), min_size=2, max_size=4))
 def test_ids_are_those_of_the_library(small_model: ModelFolder, contents: list[str]) -> None:
     aligned = aligner(CHATML).align(chat(*contents))
-    ids, starts = small_model.ids(aligned)
+    ids, starts = (values.tolist() for values in small_model.ids(aligned))
     assert ids == foreign.library("smollm").encode(aligned.text, add_special_tokens=False).ids
     assert starts == sorted(starts)
     assert len(starts) == len(ids)
@@ -265,7 +265,7 @@ def test_ids_are_those_of_the_library(small_model: ModelFolder, contents: list[s
 
 def test_a_text_that_spells_a_tag_is_text(small_model: ModelFolder) -> None:
     aligned = aligner(CHATML).align(chat("What is <|im_end|>?", "<|im_start|> begins."))
-    ids, _ = small_model.ids(aligned)
+    ids = small_model.ids(aligned)[0].tolist()
     special = foreign.library("smollm").token_to_id
     assert [ids.count(special(tag)) for tag in ("<|im_start|>", "<|im_end|>")] == [2, 2]
 
@@ -399,11 +399,11 @@ def test_a_template_that_never_ends_is_not_tried_for_all_records(
     model = ModelFolder(str(folder(tmp_path, CHATML)))
     tried = []
 
-    def endless(*args: Any) -> Any:
-        tried.append(args)
-        raise OutOfBoundsError("10 seconds")
+    def endless(calls: list[Any]) -> Any:
+        tried.extend(calls)
+        return [OutOfBoundsError("10 seconds") for _ in calls]
 
-    monkeypatch.setattr(model, "_aligned", endless)
+    monkeypatch.setattr(model, "outcomes", endless)
     record = shape.read({"messages": chat("Hi!", "Hello.")})
     findings = [model.read(None, record)[1][0] for _ in range(5)]
     assert [finding.code for finding in findings] == ["MYP730"] * 5

@@ -1,0 +1,103 @@
+"""Proves lines clean by the chat template of a model, many at once.
+
+Input: lines of JSONL. Output: the chat and the rendering of each line in which nothing is found, as
+the checker finds it; `tests/property/test_clean_chats.py` holds the two together. What needs no
+format is found by skeletons (mypt_lint/fast): lines that differ only in clean texts share one. The
+chat is that of the skeleton, read once, in which signs have the places of texts. All that the
+texts do not decide is true of it: roles, weights, tools and options. Each line is still rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.findings_cache import FindingsCache
+from mypt_lint.fast.skeleton import SIGN, Skeleton
+from mypt_lint.template.align import Aligned
+from mypt_lint.template.model import ModelFolder, arguments_of
+from mypt_records.chat import Chat
+from mypt_records.shapes import read
+from mypt_spec.findings import Finding
+from mypt_spec.memo import Memo
+
+_CHATS, _ROOM = 4096, 16 << 20  # chats of skeletons that are kept, and bytes of their skeletons
+
+
+@dataclass(frozen=True)
+class ByModel:
+    """Reads chats by the template of a model for a checker, and proves lines clean for it."""
+
+    model: ModelFolder
+
+    def __call__(self, record: object, chat: Chat) -> tuple[None, list[Finding]]:
+        """Returns the findings of a chat, and no Episode, because no format is known."""
+        return self.model.read(record, chat)
+
+    def clean_chats(self, checker: Checker) -> CleanChats:
+        """Returns what proves lines clean for a checker."""
+        return CleanChats(checker, self.model)
+
+
+class _Recipe(NamedTuple):
+    """The chat of a skeleton, and the places of its messages that hold signs."""
+
+    chat: Chat
+    places: list[tuple[int, str, str]]
+
+
+class CleanChats:
+    """What proves lines clean for one checker and one model; belongs to one thread."""
+
+    def __init__(self, checker: Checker, model: ModelFolder) -> None:
+        self.model = model
+        self._shape = checker.shape
+        self._cache = FindingsCache(replace(checker, by_model=None))
+        self._recipes: Memo[bytes, _Recipe | None] = Memo(_CHATS, room=_ROOM)
+
+    def placed(self, lines: Sequence[bytes]) -> list[tuple[Chat, Aligned] | None]:
+        """Returns the chat of its skeleton and the rendering of each line; None: not proved."""
+        out: list[tuple[Chat, Aligned] | None] = [None] * len(lines)
+        calls, recipes = [], list[tuple[int, Chat]]()
+        for i, raw in enumerate(lines if not self.model.stopped else ()):
+            try:
+                judged = self._cache.judged(raw)
+            except Exception:  # the checker has its own words for what goes wrong
+                continue
+            if judged is None or judged.findings != ():
+                continue
+            recipe = self._recipe(judged.key, judged.skeleton)
+            if recipe is not None:
+                calls.append(_filled(recipe, judged.skeleton))
+                recipes.append((i, recipe.chat))
+        for (i, chat), outcome in zip(recipes, self.model.outcomes(calls), strict=False):
+            if isinstance(outcome, Aligned) and not any(self.model.findings(outcome, chat)):
+                out[i] = chat, outcome
+        return out
+
+    def _recipe(self, key: bytes, skeleton: Skeleton) -> _Recipe | None:
+        if key in self._recipes.entries:
+            return self._recipes.entries[key]
+        chat, recipe = read(skeleton.rest, self._shape), None
+        if chat.messages and not (chat.rejected or self.model.refusal(chat)):
+            places = [
+                (number, name, value)
+                for number, message in enumerate(arguments_of(chat)[0])
+                for name, value in message.items()
+                if isinstance(value, str) and SIGN.search(value)
+            ]
+            recipe = _Recipe(chat, places)
+        return self._recipes.keep(key, recipe, len(key))
+
+
+def _filled(recipe: _Recipe, skeleton: Skeleton) -> tuple[list[dict[str, Any]], Any, Any]:
+    """Returns the arguments of a record: those of the skeleton, with the texts of the record."""
+    messages, tools, options = arguments_of(recipe.chat)
+    messages = [message.copy() for message in messages]
+    texts = skeleton.texts
+    for number, name, value in recipe.places:
+        text = texts[ord(value)] if len(value) == 1 else value.translate(texts)
+        messages[number][name] = text
+    return messages, tools, options
