@@ -10,7 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import is_normalized, normalize
 
@@ -26,17 +25,27 @@ if TYPE_CHECKING:
     Ids = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     EncodeBatch = Callable[[list[str]], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
-_SHORT, _LITERALS = 256, 4096  # code points of a text whose ids are kept, and how many
+_LITERALS, _ROOM = 4096, 4 << 20  # literals that are kept, and their code points
 _BY_ASCII = re.compile(r"[\x00-\x7f][^\x00-\x7f]*|[^\x00-\x7f]+")
 
 
-class _Run(NamedTuple):
-    """A text as it is encoded, the special token after it, "" for none, and where both begin."""
+class _Parts(NamedTuple):
+    """What a rendering is made of: texts to encode, and ids; the text of all of them as encoded.
 
-    text: str
-    tag: str
-    places: Sequence[int]  # of its characters in the rendering
-    end: int  # where the tag begins there
+    `origins` are the places of its characters in the rendering, None where both are equal.
+    """
+
+    parts: list[str | npt.NDArray[np.int64]]
+    whole: str
+    origins: list[int] | None
+
+
+class _Literal(NamedTuple):
+    """A literal: up to its first special token, the ids from there to its last, and the rest."""
+
+    head: str
+    ids: npt.NDArray[np.int64]
+    tail: str
 
 
 class RenderingEncoder:
@@ -45,7 +54,9 @@ class RenderingEncoder:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self._bpe = Bpe(partial(encoding, vocabulary), vocabulary.patterns)
-        self._literals: Memo[str, npt.NDArray[Any]] = Memo(_LITERALS)
+        self._literals: Memo[str, _Literal] = Memo(_LITERALS, room=_ROOM)
+        absent = b"".join(b"\\x%02x" % byte for byte in vocabulary.lacks)
+        self._absent = re.compile(b"[" + absent + b"]" if absent else b"(?!)")
 
     def load(self) -> None:
         """Loads what the first rendering would load."""
@@ -80,58 +91,93 @@ class RenderingEncoder:
         """
         import numpy as np
 
-        parts: list[list[_Run] | ValueError] = []
+        parts: list[_Parts | ValueError] = []
         for aligned in renderings:
             try:
-                parts.append([*self._runs(aligned)])
+                parts.append(self._of_literals(aligned) or self._of_runs(aligned))
             except ValueError as error:
                 parts.append(error)
-        texts = {run.text: None for runs in parts if isinstance(runs, list) for run in runs}
-        known = self._literals.entries
-        new = [text for text in texts if text not in known]
-        arrays: dict[str, npt.NDArray[Any]]
+        some = [each.parts for each in parts if isinstance(each, _Parts)]
+        texts = [*{part: None for each in some for part in each if isinstance(part, str)}]
         if encode_batch is None:
-            arrays = {text: np.array(self._bpe.encode(text), np.int64) for text in new}
+            arrays = [np.array(self._bpe.encode(text), np.int64) for text in texts]
         else:
-            ids, sizes = encode_batch(new)
-            arrays = (
-                dict(zip(new, np.split(ids, np.cumsum(sizes)[:-1]), strict=True)) if new else {}
-            )
-        arrays |= {text: known[text] for text in texts if text in known}
-        for text in new:
-            if len(text) <= _SHORT:
-                self._literals.keep(text, arrays[text].copy())  # not a view of all others
+            ids, sizes = encode_batch(texts)
+            arrays = np.split(ids.astype(np.int64), np.cumsum(sizes)[:-1])
+        by_text = dict(zip(texts, arrays, strict=False))
         return [
-            runs if isinstance(runs, ValueError) else self._joined(aligned.text, runs, arrays)
-            for aligned, runs in zip(renderings, parts, strict=True)
+            each if isinstance(each, ValueError) else self._joined(each, by_text) for each in parts
         ]
 
-    def _joined(self, text: str, runs: list[_Run], arrays: Mapping[str, npt.NDArray[Any]]) -> Ids:
-        """Returns the ids of runs and of the tags after them, and where each begins."""
+    def _joined(self, parts: _Parts, by_text: Mapping[str, npt.NDArray[np.int64]]) -> Ids:
+        """Returns the ids of parts, and where each begins in the rendering."""
         import numpy as np
 
-        special = self.vocabulary.special
-        pieces: list[Any] = []
-        for run in runs:
-            pieces.append(arrays[run.text])
-            if run.tag:
-                pieces.append([special[run.tag]])
-        ids = np.concatenate(pieces).astype(np.int64)
+        each = [by_text[part] if isinstance(part, str) else part for part in parts.parts]
+        ids = np.concatenate(each or [np.zeros(0, np.int64)])
         sizes = self._sizes[ids]
         starts = np.cumsum(sizes) - sizes
-        changed = not all(isinstance(run.places, range) for run in runs)
-        whole = "".join(run.text + run.tag for run in runs) if changed else text
-        if not whole.isascii():
-            begins = (np.frombuffer(whole.encode(), np.uint8) & 0xC0) != 0x80
+        if not parts.whole.isascii():
+            begins = (np.frombuffer(parts.whole.encode(), np.uint8) & 0xC0) != 0x80
             starts = (np.cumsum(begins) - 1)[starts]
-        if changed:
-            origins = [(*run.places, *range(run.end, run.end + len(run.tag))) for run in runs]
-            starts = np.array([*chain.from_iterable(origins)], np.int64)[starts]
-        return ids, starts
+        return ids, starts if parts.origins is None else np.array(parts.origins, np.int64)[starts]
 
-    def _runs(self, aligned: Aligned) -> Iterator[_Run]:
-        """Yields the parts of a rendering between special tokens. Raises ValueError."""
-        text, at = aligned.text, 0
+    def _of_literals(self, aligned: Aligned) -> _Parts | None:
+        """Returns the parts of a rendering that is encoded as it is, None for another.
+
+        Special tokens are looked for once in each literal, which many renderings share.
+        """
+        text = aligned.text
+        if self.vocabulary.leads or not self._is_plain(text):
+            return None
+        parts: list[str | npt.NDArray[np.int64]] = []
+        run, at = "", 0
+        for start, end in (
+            *((piece.start, piece.end) for piece in aligned.pieces),
+            (len(text),) * 2,
+        ):
+            if start > at:
+                literal = text[at:start]
+                entry = self._literals.entries.get(literal) or self._literal(literal)
+                run += entry.head
+                if len(entry.ids):
+                    parts += [run, entry.ids] if run else [entry.ids]
+                    run = entry.tail
+            run += text[max(start, at) : end]
+            at = max(at, end)
+        return _Parts([*parts, run] if run else parts, text, None)
+
+    def _literal(self, literal: str) -> _Literal:
+        """Returns a literal taken apart. Raises ValueError for a token that is not encoded."""
+        import numpy as np
+
+        tags = [*self.tags.finditer(literal)]
+        ids = list[int]()
+        for n, tag in enumerate(tags):
+            ids += self._bpe.encode(literal[tags[n - 1].end() : tag.start()]) if n else []
+            ids.append(self._special(tag[0]))
+        bounds = (tags[0].start(), tags[-1].end()) if tags else (len(literal),) * 2
+        entry = _Literal(literal[: bounds[0]], np.array(ids, np.int64), literal[bounds[1] :])
+        return self._literals.keep(literal, entry, len(literal))
+
+    def _is_plain(self, text: str) -> bool:
+        """Returns whether a text is encoded as it is, and every byte of it has a token."""
+        composed = self.vocabulary.composed and not is_normalized("NFC", text)
+        try:
+            return not (composed or self._absent.search(text.encode()))
+        except UnicodeEncodeError:
+            return False
+
+    def _special(self, tag: str) -> int:
+        if why := self.vocabulary.unfit.get(tag):
+            raise ValueError(f"the special token {tag!r} {why}")
+        return self.vocabulary.special[tag]
+
+    def _of_runs(self, aligned: Aligned) -> _Parts:
+        """Returns the parts of a rendering: texts between special tokens. Raises ValueError."""
+        import numpy as np
+
+        text, at, parts, whole, origins = aligned.text, 0, list[Any](), "", list[int]()
         for tag in self._tags_in(aligned):
             start, end = tag.span() if tag else (len(text), len(text))
             run, places = self._as_encoded(text, at, start)
@@ -141,10 +187,11 @@ class RenderingEncoder:
                     "begin it with a special token"
                 )
             run.encode()  # raises for a lone surrogate
-            if tag and (why := self.vocabulary.unfit.get(tag[0])):
-                raise ValueError(f"the special token {tag[0]!r} {why}")
-            yield _Run(run, tag[0] if tag else "", places, start)
+            parts += [run, np.array([self._special(tag[0])])] if tag else [run]
+            whole += run + text[start:end]
+            origins += [*places, *range(start, end)]
             at = end
+        return _Parts(parts, whole, origins)
 
     def _as_encoded(self, text: str, start: int, end: int) -> tuple[str, Sequence[int]]:
         """Returns a part of a text as the tokenizer sees it, and from where each character is."""
