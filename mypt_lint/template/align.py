@@ -204,6 +204,8 @@ class Aligner:
         self.render = render
         self._stop, self._special = spelled(stops), spelled(stops | special)
         self._forms: Memo[str, _Form] = Memo(_MAX_FORMS)
+        self._tools: list[Any] | None = None  # the last ones, and their part of the key of a form
+        self._tools_key = "null"
 
     @staticmethod
     def without_texts(messages: list[dict[str, Any]]) -> Any:
@@ -291,7 +293,9 @@ class Aligner:
                 equal.setdefault(first, []).append(i)
         words = {leaves[i].path: f"Qx{base + n:06d}z" for n, same in equal.items() for i in same}
         worded = _replaced(messages, words)
-        key = json.dumps([worded, tools])
+        if tools is not self._tools:
+            self._tools, self._tools_key = tools, json.dumps(tools)
+        key = json.dumps(worded) + self._tools_key
         form = self._forms.entries.get(key)
         return form or self._forms.keep(key, self._new_form(worded, tools, equal, base))
 

@@ -26,7 +26,7 @@ from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError
 from mypt_lint.template.bounds import Bounded, OutOfBoundsError, bounded
 from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import Failed, failure, variables
-from mypt_lint.template.sandbox import compiled
+from mypt_lint.template.sandbox import compiled, share
 from mypt_lint.template.source import (
     TEMPLATE_FILES,
     TEMPLATE_FOLDER,
@@ -135,6 +135,7 @@ class _Templates:
     def __init__(self, templates: list[Template], special: frozenset[str]) -> None:
         usual, tools = _in_use(templates)
         self._tools: Memo[bytes, Any] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
+        self._shared: Any = None
         self._fault = ""
         try:
             for template in (usual, tools):
@@ -160,6 +161,9 @@ class _Templates:
         declared = None
         if tools is not None and (declared := self._tools.entries.get(tools)) is None:
             declared = self._tools.keep(tools, marshal.loads(tools), len(tools))
+        if declared is not None and declared is not self._shared:
+            self._shared = declared
+            share(declared)
         return (self._for_tools if declared else self._usual).outcome(
             messages, declared, options or {}
         )
@@ -349,8 +353,10 @@ class ModelFolder:
     def _tag_of_tools(self, tools: bytes) -> re.Match[str] | None:
         if tools in self._tags_of_tools.entries:
             return self._tags_of_tools.entries[tools]
-        spelling = json.dumps(marshal.loads(tools), ensure_ascii=False)
-        return self._tags_of_tools.keep(tools, self._encoder.tags.search(spelling), len(tools))
+        tag = None
+        if self._encoder.tag_bytes.search(tools):  # the bytes of strings are in them
+            tag = self._encoder.tags.search(json.dumps(marshal.loads(tools), ensure_ascii=False))
+        return self._tags_of_tools.keep(tools, tag, len(tools))
 
     def read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
         """Returns the findings of a chat, and no Episode, because no format is known."""

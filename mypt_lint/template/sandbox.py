@@ -15,7 +15,17 @@ from typing import Any
 
 from mypt_cli.errors import UsageError
 
+_OF_DICTS = frozenset(dir(dict))  # attributes of every dict, which come before its keys
+# Values that many renderings write as JSON: by their ids, with the texts by how they are written.
+_SHARED: dict[int, tuple[Any, dict[str, str]]] = {}
 _NEEDS = "a chat template needs jinja2 3.1.6 or newer; pip install 'mypt-tags[templates]'"
+
+
+def share(tools: list[Any]) -> None:
+    """Lets renderings share the JSON of declared tools, in place of those before."""
+    parts = [part for tool in tools if isinstance(tool, dict) for part in (tool, *tool.values())]
+    _SHARED.clear()
+    _SHARED.update((id(x), (x, {})) for x in (tools, *parts) if isinstance(x, dict | list))
 
 
 @lru_cache(maxsize=16)
@@ -75,16 +85,29 @@ def compiled(text: str) -> Callable[..., tuple[str, list[tuple[int, int]]]]:
         x: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None,
         sort_keys: bool = False,
     ) -> str:  # fmt: skip
-        return json.dumps(
-            x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-        )
+        texts = _SHARED[id(x)][1] if id(x) in _SHARED else {}
+        key = repr((ensure_ascii, indent, separators, sort_keys))
+        if key not in texts:
+            texts[key] = json.dumps(
+                x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+                sort_keys=sort_keys,
+            )  # fmt: skip
+        return texts[key]
 
     def refuse(message: str) -> None:
         raise jinja2.TemplateError(message)
 
-    sandbox = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
-    )
+    class Sandbox(ImmutableSandboxedEnvironment):
+        """The sandbox, which finds the keys of messages without an exception for each."""
+
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            if obj.__class__ is dict and attribute not in _OF_DICTS:
+                return (
+                    obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+                )
+            return super().getattr(obj, attribute)
+
+    sandbox = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
     sandbox.filters["tojson"] = tojson
     sandbox.globals.update(
         raise_exception=refuse,
