@@ -356,8 +356,6 @@ def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
 def _jobs(jobs: int, group: Group) -> int:
     if any(source.remote for source in group.sources):
         return 1  # a forked process cannot use a store, and each would read all of it
-    if group.checker.by_model:  # rendering has a process of its own
-        return 1
     if jobs > 0:
         return jobs
     size = sum(source.size or 0 for source in group.sources)

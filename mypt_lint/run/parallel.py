@@ -55,7 +55,7 @@ def _parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Ch
             connections.append(here)
             inherited = connections if method == "fork" else []
             worker_args = (there, inherited, checker, bare, parts, index, jobs)
-            worker = context.Process(target=_work, args=worker_args, daemon=True)  # type: ignore[attr-defined]
+            worker = context.Process(target=_work, args=worker_args)  # type: ignore[attr-defined]
             worker.start()
             there.close()
             workers.append(worker)
@@ -96,10 +96,13 @@ def _parts(source: Source) -> list[Part]:
 
 
 def _range(fast: FastChecker, source: Source, part: Part) -> list[Chunk]:
-    out = Chunk()
+    out, last = Chunk(), []
     for chunk in check_lines(fast, source, part=part):
-        out.join(chunk)
-    return [out]
+        if chunk.summary.files:  # what is shown at the end of a file stays there
+            last = [chunk]
+        else:
+            out.join(chunk)
+    return [out, *last]
 
 
 def _one(piece: Callable[[], Chunk]) -> list[Chunk]:

@@ -16,6 +16,7 @@ from typing import Any
 from mypt_cli.errors import UsageError
 
 _OF_DICTS = frozenset(dir(dict))  # attributes of every dict, which come before its keys
+_OF_LOOPS = frozenset({"first", "last", "index", "index0", "length", "previtem", "nextitem"})
 # Values that many renderings write as JSON: by their ids, with the texts by how they are written.
 _SHARED: dict[int, tuple[Any, dict[str, str]]] = {}
 _NEEDS = "a chat template needs jinja2 3.1.6 or newer; pip install 'mypt-tags[templates]'"
@@ -38,6 +39,7 @@ def compiled(text: str) -> Callable[..., tuple[str, list[tuple[int, int]]]]:
         import jinja2
         from jinja2 import nodes
         from jinja2.ext import Extension, loopcontrols
+        from jinja2.runtime import LoopContext
         from jinja2.sandbox import ImmutableSandboxedEnvironment
         from jinja2.utils import Namespace
     except ImportError:
@@ -98,13 +100,15 @@ def compiled(text: str) -> Callable[..., tuple[str, list[tuple[int, int]]]]:
         raise jinja2.TemplateError(message)
 
     class Sandbox(ImmutableSandboxedEnvironment):
-        """The sandbox, which finds the keys of messages without an exception for each."""
+        """The sandbox, which finds what templates read most often without asking whether it may."""
 
         def getattr(self, obj: Any, attribute: str) -> Any:
             if obj.__class__ is dict and attribute not in _OF_DICTS:
                 return (
                     obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
                 )
+            if obj.__class__ is LoopContext and attribute in _OF_LOOPS:
+                return getattr(obj, attribute)
             return super().getattr(obj, attribute)
 
     sandbox = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])

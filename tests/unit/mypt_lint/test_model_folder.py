@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mypt.lint.cli import main
+from mypt_lint.run import parallel
 from mypt_lint.template.align import Aligned, Aligner, AlignError
 from mypt_lint.template.bounds import OutOfBoundsError
 from mypt_lint.template.model import ModelFolder
@@ -409,6 +410,27 @@ def test_a_template_that_never_ends_is_not_tried_for_all_records(
     assert [finding.code for finding in findings] == ["MYP730"] * 5
     assert findings[4].message == "not rendered: the 3 renderings before it were stopped"
     assert len(tried) == 3
+
+
+def test_processes_find_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With each number of them, and findings of the file are at its end."""
+    monkeypatch.setattr(parallel, "RANGE", 300)
+    here = folder(tmp_path, CHATML)
+    records: list[dict[str, Any]] = [{"messages": chat("Hi!", f"Hello {i}.")} for i in range(12)]
+    records[3]["messages"][1]["thinking"] = "Left out."
+    records[5]["other"] = records[9]["other"] = 1
+    records[10]["messages"][0]["content"] = [{"type": "image_url", "image_url": {"url": "x"}}]
+    (here / "x.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    outputs = []
+    for jobs in ("1", "2", "3"):
+        main([str(here / "x.jsonl"), "--model", str(here), "-j", jobs, "--format", "json"])
+        outputs.append(capsys.readouterr().out)
+    codes = [item["code"] for item in json.loads(outputs[0])]
+    assert codes[-1] == "MYP112"
+    assert {"MYP730", "MYP731"} <= set(codes)
+    assert outputs[1:] == outputs[:1] * 2
 
 
 def test_a_folder_that_names_a_dialect_too(
