@@ -20,9 +20,9 @@ from mypt_spec.findings import Finding, regraded
 
 FAR = 1 << 48  # rows of a range count from here, so that none is taken for the file's first
 METADATA, MIXED, ONE_LABEL, UNREAD = "MYP112", "MYP113", "MYP611", "MYP018"
-VOCABULARY = "MYP513"
+VOCABULARY, THOUGHTS, CHANCE = "MYP513", "MYP737", "MYP739"
 _PROMPT_ONLY = "MYP252"
-OF_THE_FILE = frozenset({METADATA, MIXED, ONE_LABEL, UNREAD, VOCABULARY})
+OF_THE_FILE = frozenset({METADATA, MIXED, ONE_LABEL, UNREAD, VOCABULARY, THOUGHTS, CHANCE})
 _LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
 # Findings about a file: the line at which they are shown is not faulty because of them.
@@ -137,7 +137,7 @@ def _same(finding: Finding) -> str:
     """Returns what findings of one code have in common that are one for the file."""
     if finding.code == METADATA:  # the same key of any message is one
         return "/" * (finding.pointer.count("/") > 1) + finding.pointer.rpartition("/")[2]
-    return finding.message if finding.code in (MIXED, ONE_LABEL) else ""
+    return finding.message if finding.code in (MIXED, ONE_LABEL, THOUGHTS) else ""
 
 
 def _join(findings: OncePerFile, later: OncePerFile) -> None:

@@ -39,6 +39,7 @@ from mypt_spec.memo import Memo
 _WORD = re.compile("Qx([0-9]{6})z", re.IGNORECASE)  # some templates write all in capitals
 _MAX_LEAVES = 100_000  # numbers of words are consecutive
 _MAX_FORMS = 4096
+_ABSENT = re.compile(r"None|null|undefined|\[object")
 _MAX_UNCHANGED = 8  # texts of one conversation that a template looks into
 THOUGHT, NAME = "thought", "name"
 _THOUGHT = re.compile("|".join(map(re.escape, THOUGHT_TAGS)))  # in an answer
@@ -48,12 +49,19 @@ Spans = list[tuple[int, int]]
 
 
 class Leaf(NamedTuple):
-    """A text of a conversation: its path in the messages, its kind in findings, its message."""
+    """A text of a conversation: its path in the messages, its kind in findings, its message.
+
+    `cut_at` is the number of characters that the template writes of it, if it drops the others.
+    """
 
     text: str
     path: Path
     kind: str
     message: int
+    cut_at: int = 0
+
+
+CHANCE = Leaf("", (), "", -1)  # no text: two renderings of one conversation differ
 
 
 class Piece(NamedTuple):
@@ -78,7 +86,7 @@ class Aligned:
     """A rendering in which every text has its place.
 
     `missing` are the texts that are nowhere in it, `other_prompts` the messages of the model whose
-    prompt is not the beginning of the rendering.
+    prompt is not the beginning of the rendering, `absent` what `_Form` says.
     """
 
     text: str
@@ -86,6 +94,7 @@ class Aligned:
     trained: tuple[Trained, ...]
     missing: tuple[Leaf, ...]
     other_prompts: tuple[int, ...]
+    absent: tuple[tuple[int, str, str], ...] = ()
 
 
 class AlignError(ValueError):
@@ -101,13 +110,15 @@ class _Form:
     """What conversations of one form share: literals, and the numbers of the texts between them.
 
     `prompts` are the ends of the prompts: a message of the model, a literal, and the code points of
-    it that belong to the prompt. `filters` fitted the last conversation, and are tried first.
+    it that belong to the prompt. `absent` are messages with a key that they lack, and the word that
+    the template writes in its place. `filters` fitted the last conversation, and are tried first.
     """
 
     literals: list[str]
     order: list[int]
     prompts: list[tuple[int, int, int]]
     other_prompts: tuple[int, ...]
+    absent: tuple[tuple[int, str, str], ...]
     filters: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -221,10 +232,15 @@ class Aligner:
         leaves = leaves_of(messages)
         try:
             return self._aligned(messages, tools, leaves, text, marked)
-        except AlignError:
+        except AlignError as error:
             if any(message in messages[:i] for i, message in enumerate(messages)):
                 with suppress(AlignError):
                     return self._aligned(messages, tools, leaves, text, marked, shared=True)
+            with suppress(Exception):
+                if self.render(messages, tools)[0] != text:
+                    error.leaf = CHANCE
+                elif error.leaf is not None:
+                    error.leaf = self._with_cut(error.leaf, messages, tools, text)
             raise
 
     def _aligned(
@@ -235,7 +251,16 @@ class Aligner:
 
         If `shared`, equal messages have equal words, because some templates compare messages.
         """
-        form, spans, unchanged = self._fitted(messages, tools, leaves, text, shared=shared)
+        unchanged, base = set[int](), _unused(text)  # texts that stay in the second rendering
+        while True:
+            form = self._form(messages, tools, leaves, unchanged, base, shared=shared)
+            spans, suspects = _fit(form, leaves, text)
+            if spans is not None:
+                break
+            new = [i for i in suspects if i not in unchanged]
+            if not new or len(unchanged) == _MAX_UNCHANGED:
+                raise AlignError(leaves[suspects[0]] if suspects else None)
+            unchanged.add(new[0])
         pieces = [Piece(leaves[i], *span) for i, span in zip(form.order, spans, strict=True)]
         dropped: list[Leaf] = []  # thoughts in answers
         for i in sorted(unchanged):
@@ -243,14 +268,16 @@ class Aligner:
             dropped += unwritten
             if not parts:  # is it written at all?
                 words = _THOUGHT.sub(lambda tag: f"Qx999999z{tag[0]}", leaves[i].text)
-                worded = words if words != leaves[i].text else f"{words}Qx999999z"
+                worded = words if words != leaves[i].text else f"Qx999999z{words}Qx999999z"
                 longer = _replaced(messages, {leaves[i].path: worded})
                 if self.render(longer, tools)[0] != text:
                     raise AlignError(leaves[i])
             pieces += parts
         pieces.sort(key=lambda piece: piece.start)
         written = {(p.leaf.text, p.leaf.kind, p.leaf.message) for p in pieces}
-        missing = [leaf for leaf in leaves if (leaf.text, leaf.kind, leaf.message) not in written]
+        keys = [(leaf.text, leaf.kind, leaf.message) for leaf in leaves]
+        missing = {key: leaf for key, leaf in zip(keys, leaves, strict=True) if key not in written}
+        left_out = (*missing.values(), *dropped)
         starts = [0, *(end for _, end in spans)]
         ends_of_prompts = [(index, starts[n] + size) for index, n, size in form.prompts]
         names = Counter(leaf.message for leaf in leaves if leaf.kind == NAME)
@@ -259,26 +286,25 @@ class Aligner:
             for index, start in ends_of_prompts
         ]
         trained = self._trained(text, pieces, begins, marked, names)
-        return Aligned(text, tuple(pieces), trained, (*missing, *dropped), form.other_prompts)
+        return Aligned(text, tuple(pieces), trained, left_out, form.other_prompts, form.absent)
 
-    def _fitted(
-        self, messages: list[Any], tools: Any, leaves: list[Leaf], text: str, *, shared: bool
-    ) -> tuple[_Form, Spans, set[int]]:
-        """Returns a form that fits, the spans of its texts, and the texts that had to stay in it.
+    def _with_cut(self, leaf: Leaf, messages: list[Any], tools: Any, text: str) -> Leaf:
+        """Returns a text with the place at which the template cuts it off, if it does."""
+        sizes = range(len(leaf.text))
+        size = bisect_left(sizes, True, key=lambda n: leaf.text[: n + 1] not in text)
+        other = leaf.text[:size] + "x" * (len(leaf.text) - size)
+        is_cut = size > 0 and self.render(_replaced(messages, {leaf.path: other}), tools)[0] == text
+        return leaf._replace(cut_at=size) if is_cut else leaf
 
-        Raises AlignError.
-        """
-        unchanged: set[int] = set()
-        base = _unused(text)
-        while True:
-            form = self._form(messages, tools, leaves, unchanged, base, shared=shared)
-            spans, suspects = _fit(form, leaves, text)
-            if spans is not None:
-                return form, spans, unchanged
-            new = [i for i in suspects if i not in unchanged]
-            if not new or len(unchanged) == _MAX_UNCHANGED:
-                raise AlignError(leaves[suspects[0]] if suspects else None)
-            unchanged.add(new[0])
+    def _absent(self, worded: list[Any], tools: Any, text: str) -> Iterator[tuple[int, str, str]]:
+        """Yields messages with a key that they lack, and the word that is written in its place."""
+        for index, message in enumerate(worded if _words(text) else ()):
+            for key in ("content", "name", "tool_call_id")[: 3 if message["role"] == "tool" else 1]:
+                if message.get(key) is None:
+                    filled = [*worded[:index], message | {key: ""}, *worded[index + 1 :]]
+                    with suppress(Exception):  # where it fails, nothing is known
+                        for word in _words(text) - _words(self.render(filled, tools)[0]):
+                            yield index, key, word
 
     def _form(
         self, messages: list[Any], tools: Any, leaves: list[Leaf], unchanged: set[int],
@@ -323,7 +349,8 @@ class Aligner:
                     raise AlignError(None)
                 numbers = iter(same)
                 order = [next(numbers) if n == number else n for n in order]
-        return _Form(literals, order, prompts, tuple(others))
+        absent = tuple(self._absent(worded, tools, text))
+        return _Form(literals, order, prompts, tuple(others), absent)
 
     def _trained(
         self,
@@ -377,6 +404,11 @@ def spelled(tokens: frozenset[str]) -> re.Pattern[str]:
     """Returns what finds the first of some tokens, of two that begin alike the longer."""
     longest_first = sorted(filter(None, tokens), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+
+
+def _words(text: str) -> Counter[str]:
+    """Returns how often a text has each word that programs print for an absent value."""
+    return Counter(_ABSENT.findall(text))
 
 
 def _unused(text: str) -> int:

@@ -11,21 +11,28 @@ import hashlib
 import json
 import marshal
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
-from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
+from mypt_lint.template.align import (
+    CHANCE,
+    NAME,
+    THOUGHT,
+    Aligned,
+    Aligner,
+    AlignError,
+    Leaf,
+    spelled,
+)
 from mypt_lint.template.bounds import Bounded, OutOfBoundsError, bounded
 from mypt_lint.template.ids import RenderingEncoder
-from mypt_lint.template.render import Failed, failure, variables
+from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
 from mypt_lint.template.sandbox import compiled, share
 from mypt_lint.template.source import (
     TEMPLATE_FILES,
@@ -34,7 +41,8 @@ from mypt_lint.template.source import (
     added_tokens,
     load,
 )
-from mypt_records.chat import Call, Chat, Message, located
+from mypt_records.chat import Call, Chat, Message, Text, located
+from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.memo import Memo
@@ -58,6 +66,8 @@ _KINDS = {
     NAME: "name of a call",
 }  # fmt: skip
 GROWS = "find the loop, power or multiplication that grows without a bound"
+_EARLIER = "to train them, make a record of each turn"
+_NO_THOUGHTS = "add thoughts, or name the option, as in --template-option enable_thinking=false"
 _CONTEXT = {
     "config.json": "max_position_embeddings",
     "tokenizer_config.json": "model_max_length",
@@ -65,57 +75,9 @@ _CONTEXT = {
 _NO_LIMIT = 1 << 40  # what transformers writes where nobody knows the length of a context
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How a template takes messages.
-
-    `arguments` of a call as an "object" or as "json" text, `content` as "text" or "parts"; a
-    message without content has none where `absent` is "left out", else "" or null.
-    """
-
-    arguments: str
-    content: str
-    absent: str
-
-
-FORMS = tuple(
-    Form(arguments, content, absent)
-    for content, arguments, absent in product(
-        ("text", "parts"), ("object", "json"), ("left out", "empty", "null")
-    )
-)
+_PRINTED = "{'type': 'text'"  # content that is not read as parts
 Outcome = Aligned | Failed | Leaf | None
 Arguments = tuple[list[dict[str, Any]], bytes | None, dict[str, Any]]
-
-
-def in_form(messages: Iterable[dict[str, Any]], form: Form) -> list[dict[str, Any]]:
-    """Returns messages in OpenAI's shape as a template takes them."""
-    return [_message(dict(message), form) for message in messages]
-
-
-def _message(message: dict[str, Any], form: Form) -> dict[str, Any]:
-    content = message.get("content")
-    if content is None:
-        message.pop("content", None)
-        if form.absent != "left out":
-            message["content"] = "" if form.absent == "empty" else None
-    elif isinstance(content, str) and form.content == "parts":
-        message["content"] = [{"type": "text", "text": content}]
-    if thought := message.get("reasoning_content"):
-        message["thinking"] = thought  # as transformers, for templates that read that name
-    if calls := message.get("tool_calls"):
-        message["tool_calls"] = [_call(call, form) for call in calls]
-    return message
-
-
-def _call(call: dict[str, Any], form: Form) -> dict[str, Any]:
-    value = call["function"]["arguments"]
-    if form.arguments == "object" and isinstance(value, str):
-        with suppress(ValueError):  # which is a finding of its own
-            value = json.loads(value)
-    elif form.arguments == "json" and not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False)
-    return call | {"function": call["function"] | {"arguments": value}}
 
 
 def _in_use(templates: list[Template]) -> list[Template]:
@@ -218,7 +180,7 @@ class _OneTemplate:
 
         def score(form: Form) -> tuple[int, int]:
             outcomes = [self._outcome(r["messages"], r.get("tools"), {}, form) for r in rows]
-            aligned = [one for one in outcomes if isinstance(one, Aligned)]
+            aligned = [o for o in outcomes if isinstance(o, Aligned) and _PRINTED not in o.text]
             return sum(not one.missing for one in aligned), len(aligned)
 
         return max(FORMS, key=score)  # of equals the first
@@ -408,16 +370,25 @@ class ModelFolder:
             yield from self._of_rendering(outcome, chat)
         elif outcome is None:
             yield Finding("MYP732", "the chat template writes other texts than those of the record")
+        elif outcome == CHANCE:
+            yield Finding("MYP739", "the chat template renders a record in two ways")
         else:
-            message = f"the chat template rewrites this {_KINDS.get(outcome.kind, outcome.kind)}"
+            size = outcome.cut_at
+            does, where = ("cuts off", f" after {size} characters") if size else ("rewrites", "")
+            message = (
+                f"the chat template {does} this {_KINDS.get(outcome.kind, outcome.kind)}{where}"
+            )
             yield _at("MYP732", message, outcome, chat)
 
     def _of_rendering(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
+        yield from self._of_thoughts(outcome, chat)
         for leaf in outcome.missing:
             message = f"the chat template leaves out this {_KINDS.get(leaf.kind, leaf.kind)}"
-            finding = _at("MYP731", message, leaf, chat)
-            earlier = leaf.kind == THOUGHT and leaf.message < chat.last_question
-            yield regraded(finding, "info") if earlier else finding
+            if leaf.kind != THOUGHT or leaf.message > chat.last_question:
+                yield _at("MYP731", message, leaf, chat)
+        for index, key, word in outcome.absent:
+            message = f'the chat template writes "{word}" for the absent "{key}" of this message'
+            yield Finding("MYP738", message, chat.messages[index].at)
         names = [tool.name for tool in chat.tools or () if tool.name is not None]
         absent = [name for name in names if name.text not in outcome.text]
         if absent:
@@ -433,6 +404,31 @@ class ModelFolder:
             message = "the prompt of this answer is not the beginning of what is trained"
             yield Finding("MYP734", message, chat.messages[index].at)
         yield from self._of_length(outcome, chat)
+
+    def _of_thoughts(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
+        """Yields what many records of a file have alike: each is one finding of the file."""
+        last = chat.last_question
+        for leaf in [x for x in outcome.missing if x.kind == THOUGHT and x.message < last][:1]:
+            message = "the chat template leaves out thoughts before the last question"
+            finding = replace(_at("MYP737", message, leaf, chat), help=_EARLIER)
+            yield regraded(finding, "info")
+        answers = [m for m in chat.messages[last + 1 :] if m.role == "assistant"]
+        thinks = any(m.thoughts or any(tag in m.text for tag in THOUGHT_TAGS) for m in answers)
+        options = ",".join({*self.options, *chat.extras.get(_OPTIONS, ())})
+        is_decided = "think" in options or "reasoning" in options
+        if answers and not (thinks or is_decided) and self.thoughts[0]:
+            message = "the last answer has no thoughts, and the chat template writes thoughts"
+            yield Finding("MYP737", message, answers[-1].at, help=_NO_THOUGHTS)
+
+    @cached_property
+    def thoughts(self) -> tuple[bool, bool]:
+        """Returns whether the template writes thoughts, and those before the last question."""
+        user = Message("user", "user", "", (Text("Hi!", ""),))
+        answer = Message("assistant", "assistant", "", (Text("Hello.", ""),), (Text("Hm.", ""),))
+        (outcome,) = self.outcomes([arguments_of(Chat("openai", (user, answer) * 2))])
+        missing = outcome.missing if isinstance(outcome, Aligned) else None
+        written = {1, 3} - {leaf.message for leaf in missing} if missing is not None else set()
+        return 3 in written, 1 in written
 
     def _of_length(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
         if self.context_length is None or self.vocabulary is None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from traceback import walk_tb
 from typing import Any
 
@@ -40,6 +43,57 @@ class Failed:
 
 Outcome = Rendered | Failed
 Render = Callable[..., Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a template takes messages.
+
+    `arguments` of a call as an "object" or as "json" text, `content` as "text" or "parts"; a
+    message without content has none where `absent` is "left out", else "" or null.
+    """
+
+    arguments: str
+    content: str
+    absent: str
+
+
+FORMS = tuple(
+    Form(arguments, content, absent)
+    for content, arguments, absent in product(
+        ("text", "parts"), ("object", "json"), ("left out", "empty", "null")
+    )
+)
+
+
+def in_form(messages: Iterable[dict[str, Any]], form: Form) -> list[dict[str, Any]]:
+    """Returns messages in OpenAI's shape as a template takes them."""
+    return [_message(dict(message), form) for message in messages]
+
+
+def _message(message: dict[str, Any], form: Form) -> dict[str, Any]:
+    content = message.get("content")
+    if content is None:
+        message.pop("content", None)
+        if form.absent != "left out":
+            message["content"] = "" if form.absent == "empty" else None
+    elif isinstance(content, str) and form.content == "parts":
+        message["content"] = [{"type": "text", "text": content}]
+    if thought := message.get("reasoning_content"):
+        message["thinking"] = thought  # as transformers, for templates that read that name
+    if calls := message.get("tool_calls"):
+        message["tool_calls"] = [_call(call, form) for call in calls]
+    return message
+
+
+def _call(call: dict[str, Any], form: Form) -> dict[str, Any]:
+    value = call["function"]["arguments"]
+    if form.arguments == "object" and isinstance(value, str):
+        with suppress(ValueError):  # which is a finding of its own
+            value = json.loads(value)
+    elif form.arguments == "json" and not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False)
+    return call | {"function": call["function"] | {"arguments": value}}
 
 
 def renderer(template: Template) -> Render:

@@ -304,8 +304,112 @@ def test_thoughts_in_answers_that_are_left_out(
     """As by the template of DeepSeek's distilled models, which drops that of the last answer."""
     drops = CHATML.replace("m.content", "m.content.split('</think>')[-1]")
     record = {"messages": chat("Hi!", "<think>A greeting.</think>Hello.", "So?", "x</think>Yes.")}
-    at = [f"MYP731 /messages/{index}/content" for index in (1, 3)]
+    at = ["MYP731 /messages/3/content", "MYP737 /messages/1/content"]
     assert codes(folder(tmp_path, drops), record, capsys) == at
+
+
+THINKS = (
+    "{% set n = namespace(last=0) %}{% for m in messages if m.role == 'user' %}"
+    "{% set n.last = loop.index * 2 %}{% endfor %}"
+) + CHATML.replace(
+    "{{ m.content }}",
+    "{% if m.reasoning_content and loop.index >= n.last %}<think>{{ m.reasoning_content }}</think>"
+    "{% endif %}{{ m.content }}",
+)
+
+
+def findings(here: Path, records: list[Any], capsys: Any, *options: str) -> list[dict[str, Any]]:
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (here / "data.jsonl").write_text(text, encoding="utf-8")
+    main([str(here / "data.jsonl"), "--model", str(here), "-q", "--format", "json", *options])
+    out: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return out
+
+
+def test_thoughts_are_one_finding_for_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Missing in some records, or left out in earlier turns; an option that decides silences it."""
+    here = folder(tmp_path, THINKS)
+    thought = {"reasoning_content": "Hm."}
+    twice = {"messages": [*chat("Hi!", "Hello.", **thought), *chat("So?", "Yes.", **thought)]}
+    written = {"messages": chat("Hi!", "<think>Hm.</think>Hello.")}
+    records = [
+        {"messages": chat("Hi!", "Hello.")},
+        twice,
+        written,
+        twice,
+        {"messages": chat("a", "b")},
+    ]
+    items = findings(here, records, capsys)
+    rows = [item["location"]["row"] for item in items]
+    assert [(i["code"], i["severity"], row) for i, row in zip(items, rows, strict=True)] == [
+        ("MYP737", "warning", 1), ("MYP737", "info", 2),
+    ]  # fmt: skip
+    assert items[0]["message"].endswith("writes thoughts: in 2 of 5 records")
+    assert items[1]["message"].endswith("before the last question: in 2 of 5 records")
+    assert items[1]["pointer"] == "/messages/1/reasoning_content"
+    option = ("--template-option", "enable_thinking=false")
+    assert [item["severity"] for item in findings(here, records, capsys, *option)] == ["info"]
+    records[0]["chat_template_kwargs"] = {"thinking": False}
+    assert "in 1 of 5" in findings(here, records, capsys)[1]["message"]
+    assert not findings(folder(tmp_path, CHATML), records[:1], capsys)
+
+
+@pytest.mark.parametrize(
+    ("template", "at", "word"),
+    [
+        ("{{ m.get('content') }}", 1, "None"),
+        ("{{ m.get('content') | tojson }}", 1, "null"),
+        ("{{ m.content }}{{ m.get('tool_call_id') if m.role == 'tool' }}", 2, "None"),
+    ],
+)
+def test_words_for_absent_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], template: str, at: int, word: str
+) -> None:
+    """At the message that lacks the value; such words in a text are nobody's fault."""
+    here = folder(tmp_path, CHATML.replace("{{ m.content }}", template))
+    record = {"messages": called("None", "None null undefined", x="null")}
+    lacks, key = record["messages"][at], ("content", "tool_call_id")[at - 1]
+    lacks.pop(key, None)
+    items = [item for item in findings(here, [record], capsys) if item["code"] == "MYP738"]
+    assert [(item["pointer"], item["severity"]) for item in items] == [
+        (f"/messages/{at}", "warning")
+    ]
+    assert f'writes "{word}" for the absent "{key}"' in items[0]["message"]
+    lacks[key] = "None"
+    assert "MYP738" not in {item["code"] for item in findings(here, [record], capsys)}
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "message"),
+    [
+        ("m.content[:20]", "x", ""),
+        ("m.content[:20]", "What is the tallest mountain?", "cuts off this question after 20 char"),
+        (
+            "m.content | truncate(9, True, '', 0)",
+            "Is it so? Yes, yes.",
+            "cuts off this question aft",
+        ),
+        ("m.content | upper", "What is the tallest mountain?", "rewrites this question"),
+    ],
+)
+def test_texts_that_are_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], expression: str, text: str, message: str
+) -> None:
+    here = folder(tmp_path, CHATML.replace("m.content", expression))
+    items = findings(here, [{"messages": chat(text, "5")}], capsys)
+    wanted = [("MYP732", "/messages/0/content", True)] if message else []
+    assert [(i["code"], i["pointer"], message in i["message"]) for i in items] == wanted
+
+
+def test_a_template_of_chance_is_one_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = folder(tmp_path, "{{ range(99999) | random }}" + CHATML)
+    (item,) = findings(here, [{"messages": chat(f"{i}?", "Hello.")} for i in range(3)], capsys)
+    assert (item["code"], item["location"]["row"]) == ("MYP739", 1)
+    assert item["message"] == "the chat template renders a record in two ways: in 3 of 3 records"
 
 
 @pytest.mark.parametrize(

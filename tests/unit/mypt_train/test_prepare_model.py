@@ -222,6 +222,7 @@ def test_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(call) == 2
     assert "data.jsonl:3: MYP730" in capsys.readouterr().err
     assert main([*call, "--on-error", "reject", "--val-fraction", "0.4"]) == 1
+    assert "mypt-prepare: the chat template writes no thoughts; they are" in capsys.readouterr().err
     manifest = json.loads((out / "dataset_metadata.json").read_text())
     lines = manifest["lines"]
     assert lines == {"lines": 7, "written": 5, "refused": 1, "long": 0, "duplicate": 1}
