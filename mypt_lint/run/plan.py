@@ -265,7 +265,9 @@ class Plan:
         name = options["dialect"]
         if options["records"] in DETECTABLE:
             if self.by_model:
-                say(f"{source.path}: {about(options['records'])}; checked by the chat template")
+                is_chat = options["records"] not in ("plain", TEXTS, OTHER)
+                checked = "checked" if is_chat else "there is no chat to check"
+                say(f"{source.path}: {about(options['records'])}; {checked} by the chat template")
             elif options["records"] not in (requested, OTHER):
                 say(f"{source.path}: {shape_note(options['records'], name if sure else '')}")
             formatless = not sure or self.by_model is not None

@@ -318,6 +318,16 @@ def test_folders_and_records_that_do_not_fit(
         assert why in capsys.readouterr().err
 
 
+def test_plain_texts_are_not_checked_by_a_template(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, path = write(tmp_path / "data.jsonl", [{"text": "Once."}]), folder(tmp_path / "model")
+    assert lint([data, "--model", path]) == 0
+    assert "there is no chat to check by the chat template" in capsys.readouterr().err
+    assert main([data, "--model", path, "-o", str(tmp_path / "out")]) == 2
+    assert "MYP906" in capsys.readouterr().err
+
+
 def test_resumed_data_has_the_same_bytes(tmp_path: Path) -> None:
     """After a run that stopped between units; workers have processes that render, too.
 
@@ -349,6 +359,8 @@ def test_resumed_data_has_the_same_bytes(tmp_path: Path) -> None:
 def test_training_goes_without_legality(tmp_path: Path) -> None:
     """A checkpoint has the files of the model, and says no dialect."""
     pytest.importorskip("torch")
+    from mypt_infer.generate.opened import spoken
+    from mypt_model.shape import ModelError
     from mypt_train.training.parts.config import Config
     from mypt_train.training.trainer import train
 
@@ -365,5 +377,8 @@ def test_training_goes_without_legality(tmp_path: Path) -> None:
     facts = json.loads((report.folder / "trainer.json").read_text())
     assert "dialect" not in facts["data"]
     assert (report.folder / "chat_template.jinja").read_text() == CHATML
+    with pytest.raises(ModelError, match="a chat template wrote; name a dialect"):
+        spoken(tmp_path / "run", choice=None)
+    assert spoken(tmp_path / "run", choice="chatml")[0] == "chatml"
     log = (tmp_path / "run" / "log.jsonl").read_text()
     assert "legality is not measured" in log
