@@ -330,15 +330,23 @@ class Aligner:
     ) -> _Form:
         text, _ = self.render(worded, tools)
         words = [word for word in _WORD.finditer(text) if int(word[1]) - base in equal]
+        ends_by_word = {w[0]: [x.end() for x in words if x[0] == w[0]] for w in words}
         starts, prompts, others = [0, *(word.end() for word in words)], [], []
         ends = [*(word.start() for word in words), len(text)]
         literals = [text[start:end] for start, end in zip(starts, ends, strict=True)]
         for index, message in enumerate(worded):
             if message["role"] == "assistant":
                 prompt, _ = self.render(worded[:index], tools, prompt=True)
-                if not text.startswith(prompt):
-                    others.append(index)
                 size = _common(prompt, text)
+                if size < len(prompt):  # then after the last text that both have
+                    others.append(index)
+                    both = [word for word in _WORD.finditer(prompt) if word[0] in ends_by_word]
+                    for word in both[-1:]:
+                        same = ends_by_word[word[0]]
+                        start = same[: [w[0] for w in both].count(word[0])][-1]
+                        size = start + _common(prompt[word.end() :], text[start:])
+                    for tag in self._special.finditer(text):  # no part of another token
+                        size = tag.start() if tag.start() < size < tag.end() else size
                 number = sum(start <= size for start in starts) - 1
                 in_literal = min(size - starts[number], len(literals[number]))
                 prompts.append((index, number, in_literal))
@@ -388,7 +396,10 @@ class Aligner:
                 )
                 stop = self._stop.search(text, after, end)
                 other = stop or self._special.search(text, after, end)
-                out.append(Trained(begin, other.end() if other else after, index, bool(stop)))
+                until = other.end() if other else after
+                if not stop and end == len(text):  # all that is written after the last answer
+                    until = max(until, len(text.rstrip()))
+                out.append(Trained(begin, until, index, bool(stop)))
                 begin = next((p.start for p in here if p.start >= max(end, begin + 1)), None)
         return tuple(out)
 

@@ -198,7 +198,7 @@ class ModelFolder:
         self.path, self.options = path, json.loads(options or "{}")
         self.templates = [replace(template, options=self.options) for template in load(path)]
         names = {token for template in self.templates for token in template.tokens.values()}
-        names |= {row["content"] for row in added_tokens(Path(path)) if row.get("special")}
+        names |= {row["content"] for row in added_tokens(Path(path))}
         self.special = frozenset(filter(None, names))
         self._aligned: Bounded[Outcome | str] = Bounded(_Templates, self.templates, self.special)
         self.stopped = 0  # records in a row whose rendering was stopped

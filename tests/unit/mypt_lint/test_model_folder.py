@@ -215,8 +215,31 @@ def test_an_answer_without_its_prompt_begins_after_the_question() -> None:
     aligned = aligner(moves).align([{"role": "system", "content": "Brief."}, *chat("Hi!", "Yo.")])
     assert aligned.other_prompts == (2,)
     assert [leaf.kind for leaf in aligned.missing] == ["system"]
-    assert all("Hi" not in text and "!" not in text for text in trained(aligned))
-    assert trained(aligned)[0].endswith("Yo.<|im_end|>")
+    assert trained(aligned) == ["Yo.<|im_end|>"]
+
+
+def test_an_answer_whose_prompt_opens_a_thought_begins_after_the_header() -> None:
+    """As GLM's and DeepSeek's do: no part of a token that the prompt lacks is left out."""
+    opens = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>{% endif %}").replace(
+        "{{ m.content }}", "{% if m.role == 'assistant' %}</think>{% endif %}{{ m.content }}"
+    )
+    special = frozenset({"<|im_end|>", "<think>", "</think>"})
+    aligned = Aligner(aligner(opens).render, STOP, special).align(chat("Hi!", "Yo.", "So?", "Bye."))
+    assert aligned.other_prompts == (1, 3)
+    assert trained(aligned) == ["</think>Yo.<|im_end|>", "</think>Bye.<|im_end|>"]
+
+
+def test_a_last_answer_without_a_stop_is_trained_to_its_end() -> None:
+    """What the template writes after its last text, too."""
+    ends = (
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}<call>"
+        "{{ c.function.arguments.city }}</city></call>\n{% endfor %}{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
+    messages = called("get", "I look.", city="Oslo")[:2]
+    aligned = Aligner(aligner(ends).render, STOP, frozenset({"</city>"})).align(messages)
+    assert trained(aligned) == ["I look.<call>Oslo</city></call>"]
+    assert not aligned.trained[0].stopped
 
 
 def test_what_is_nowhere_is_missing() -> None:
