@@ -259,7 +259,7 @@ def _kinds(schema: Any, root: Any, budget: Iterator[int]) -> frozenset[str]:
     out = KINDS
     types = schema.get("type")
     if types is not None:
-        names = {json_type(k) for k in (types if isinstance(types, list) else [types])}
+        names = {json_type(k) or "" for k in (types if isinstance(types, list) else [types])}
         names |= {"integer"} if "number" in names else set()
         out = frozenset(names & KINDS) or KINDS
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
