@@ -64,9 +64,9 @@ def tests(folder: Path) -> Iterator[Test]:
     for category in CATEGORIES:
         name = f"BFCL_v4_{category}.json"
         truths = {
-            row["id"]: row["ground_truth"] for row in _rows(folder / "possible_answer" / name)
+            row["id"]: row["ground_truth"] for row in rows_of(folder / "possible_answer" / name)
         }
-        for row in _rows(folder / name):
+        for row in rows_of(folder / name):
             calls = truths[row["id"]]
             if len(calls) == 1 and len(row["question"]) == 1:
                 ((function, truth),) = calls[0].items()
@@ -78,7 +78,7 @@ def tests(folder: Path) -> Iterator[Test]:
                     yield Test(category, row["question"][0], tools, function, truth)
 
 
-def _rows(path: Path) -> Iterator[Any]:
+def rows_of(path: Path) -> Iterator[Any]:
     return map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
