@@ -62,7 +62,7 @@ class AdapterScan:
         self.checker, self.splitter = checker, splitter
         self.texts, self.longest = texts, longest
         self.tools = CleanTools(checker, splitter, texts)
-        # A text may be less than it is in the record: then it is read.
+        # An Episode may hold a text without the white space at its ends: then both are looked at.
         self.strips = any(t.strip for t in checker.dialect.table.terminals.values())
         self.skeletons = Memo[Hashable, Verdict](_ENTRIES, room=_ROOM)  # that are clean
         self.pieces = Memo[bytes, int](_ENTRIES)  # strings of each; -1: not clean
@@ -196,8 +196,8 @@ class AdapterScan:
         """Returns whether texts are clean: of one record, or of several."""
         if not all(texts) or any(map(str.isspace, texts)):
             return False
-        if self.strips and any(text[0].isspace() or text[-1].isspace() for text in texts):
-            return False
+        if self.strips:
+            texts = [*texts, *(core for text in texts if (core := text.strip()) != text)]
         content = "\n".join(texts)
         for first in self.texts.first:
             odd = [text for text in texts if first in text] if first in content else []

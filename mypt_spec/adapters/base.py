@@ -89,6 +89,11 @@ class Adapter(ABC):
         """Returns the findings about an Episode, completed by what a record says about its text."""
         return findings
 
+    def stripped(self, message: dict[str, Any], key: str) -> str:
+        """Returns the text under a key of a message of a record as reading it leaves it."""
+        text: str = message[key]
+        return text
+
     def default_system(self, *, tools: bool) -> str:
         """Returns the text of the system message of a record that has none, "" for no message."""
         return self.system.default_with_tools if tools else self.system.default

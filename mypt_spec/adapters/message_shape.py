@@ -88,18 +88,6 @@ def stripped(text: str, opener: Terminal, at: Place) -> tuple[str, Place]:
     return out, at._replace(span=(begin, begin + len(out)))
 
 
-def check_stripped(
-    message: dict[str, Any], opener: Terminal | None, thinks: Terminal | None
-) -> None:
-    """Raises ValueError for white space in a message of a record that reading it would strip.
-
-    Its text and its thought are in blocks that these tags open.
-    """
-    for tag, text in ((opener, message.get("content")), (thinks, message.get(THOUGHTS[0]))):
-        if tag and text and tag.stripped(text) != text:
-            raise ValueError(f"no record can say this: white space around text in `{tag.shown}`")
-
-
 def tools_before(messages: list[ChatMessage], *, last: bool) -> int:
     """Returns the index of the message before which the tools are, maybe the `last` question."""
     users = [i for i, message in enumerate(messages) if message.role == "user"]

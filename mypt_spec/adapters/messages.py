@@ -44,7 +44,6 @@ from mypt_spec.adapters.message_shape import (
     Block,
     ChatMessage,
     check_messages,
-    check_stripped,
     finished_blocks,
     fronted_question,
     misplaced_system,
@@ -118,8 +117,7 @@ class Messages(Adapter):
         self.paths, self.table = paths, table
         self.options = options or TemplateOptions()
         self.system = system or SystemText()
-        # The mark or the block that begins each conversation.
-        self.opening = begin if begin in table.openers else ""
+        self.opening = begin if begin in table.openers else ""  # the block with which all begins
         self.begin, self.finish = begin.removeprefix(self.opening), finish
         self.finished = finished_blocks(finish, table)
         self.intro = intro  # what comes before definitions that are part of a question
@@ -213,8 +211,7 @@ class Messages(Adapter):
         messages: list[ChatMessage] = record[self.SCHEMA.messages]
         record_options = record.get(KEY, {})
         head = self.options.text(record_options, tools="tools" in record)
-        is_said = messages[0].role == "system"
-        default = "" if is_said else self.default_system(tools="tools" in record)
+        default = self.default_system(tools="tools" in record) * (messages[0].role != "system")
         top = reader.top(self.SCHEMA.messages)
         fronted, front = fronted_question(messages, self.system, default)
         joined = head != "" and self.options.block == "system"  # with the default, one text
@@ -337,6 +334,12 @@ class Messages(Adapter):
         spoken = "said" if message.calls and "said" in self.paths else "answer"
         return {"tool": "result", "assistant": spoken}.get(message.role, message.role)
 
+    def stripped(self, message: dict[str, Any], key: str) -> str:
+        """Returns the text under a key of a message of a record as reading it leaves it."""
+        said = self._piece(ChatMessage(message[ROLE], "", calls=message.get("tool_calls") or ()))
+        piece = "thought" if key in THOUGHTS else said
+        return self._opener(piece).stripped(message[key]) if piece in self.paths else message[key]
+
     def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[Part]:
         literals, body = reader.table.literals, self._opener("call").body
         functions = [(c["function"], c.get("id", "")) for c in message.calls]
@@ -434,9 +437,8 @@ class Messages(Adapter):
                         top |= {"tools": tools} if tools else {}
                         types = types_of(tools) if self.tagged else types
                     if piece == "user" and self.system.question:
-                        default = self.default_system(tools="tools" in top)
-                        head, text = without_front(text, front, self.system, "" if out else default)
-                        out[:0] = head
+                        default = self.default_system(tools="tools" in top) * (not out)
+                        out[:0], text = without_front(text, front, self.system, default)
                     current = {ROLE: piece, "content": text}
                     out.append(current)
                     questions += piece == "user" and "tools" in top
@@ -470,10 +472,9 @@ class Messages(Adapter):
         default = self.default_system(tools="tools" in top)
         if default and not (out and out[0][ROLE] == "system"):
             raise ValueError("no record can say this: the system message is not the default one")
-        openers = {piece: self._opener(piece) for piece in self.paths}
-        for m in out:
-            said = self._piece(ChatMessage(m[ROLE], "", calls=m.get("tool_calls", ())))
-            check_stripped(m, openers.get(said), openers.get("thought"))
+        for m, key in ((m, key) for m in out for key in _ORDER[1:3]):
+            if m.get(key) and self.stripped(m, key) != m[key]:
+                raise ValueError(f"no record can say this: white space around {m[key][:40]!r}")
         ordered = ({key: m[key] for key in _ORDER if key in m} | m for m in out)
         return {self.SCHEMA.messages: [*ordered]} | top
 

@@ -48,7 +48,15 @@ from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
 from mypt_spec.tokenizer.runs import encode_run
 from mypt_train.data.templates.histories import answers, tally
-from mypt_train.data.templates.marks import MARK, TOOLS, Marked, slot_of_weight, with_marks
+from mypt_train.data.templates.marks import (
+    MARK,
+    SYSTEM,
+    TEXTS,
+    TOOLS,
+    Marked,
+    slot_of_weight,
+    with_marks,
+)
 from mypt_train.data.templates.pieces import (
     Path,
     PieceTemplate,
@@ -110,6 +118,7 @@ class ChatTemplates:
         self.dialect, self.splitter = dialect, splitter
         self.mask, self.history = mask, history
         self.only_last = only_last
+        self.strips = any(t.strip for t in dialect.table.terminals.values())
         self.turns = history != "keep" or Mask.from_name(mask).last  # what is made depends on turns
         # None: seen, and not learnt yet; False: never to be.
         self.pieces = Memo[Hashable, PieceTemplate | bool | None](_ENTRIES, room=_ROOM)
@@ -166,10 +175,18 @@ class ChatTemplates:
 
     def _values(self, record: dict[str, Any], paths: Sequence[Path]) -> list[Any]:
         messages = record["messages"]
-        return [
-            self.splitter.tools_text(record["tools"]) if path == TOOLS else _value(messages, path)
-            for path in paths
-        ]
+        values: list[Any] = []
+        for path in paths:
+            if path == TOOLS:
+                values.append(self.splitter.tools_text(record["tools"]))
+            elif path == SYSTEM:
+                values.append(messages[0]["content"])
+            elif self.strips and path[1:] in TEXTS:
+                message = messages[cast("int", path[0])]
+                values.append(self.dialect.adapter.stripped(message, str(path[1])))
+            else:
+                values.append(_value(messages, path))
+        return values
 
     def _joined(self, keys: tuple[bytes, ...], record: dict[str, Any]) -> Chat | None:
         """Returns the templates of all pieces as those of episodes; None where one is not known."""
@@ -247,7 +264,8 @@ class ChatTemplates:
         number = 1 + bisect_left(begins, end)
         never: list[PieceTemplate | bool | None] = [False] * number
         table = self.dialect.table
-        marked = with_marks(record, self.splitter.free)
+        fronted = self.dialect.adapter.system.question != ""
+        marked = with_marks(record, self.splitter.free, fronted=fronted)
         episode = self.dialect.read(marked.record)[0]
         if episode is None or marked.starts != begins:
             return never
@@ -285,7 +303,7 @@ class ChatTemplates:
                 if n not in dropped_marks
                 and (
                     MARK.format(n) in texts[piece]
-                    if slot.path == TOOLS
+                    if slot.path in (TOOLS, SYSTEM)
                     else start <= cast("int", slot.path[0]) < until
                 )
             ]

@@ -18,6 +18,8 @@ _SPOKEN = (*THOUGHTS, "content")  # the texts of a message
 _WEIGHTS = 4096  # marks between a weight and the next whole one
 MARK = "\ue000{}\ue001"
 TOOLS = ("tools",)
+SYSTEM = ("system",)  # the path of a system message that a question has in its text
+TEXTS = {(key,) for key in _SPOKEN}  # the paths of texts, without the number of the message
 
 
 class Slot(NamedTuple):
@@ -44,11 +46,14 @@ class Marked(NamedTuple):
     starts: list[int]
 
 
-def with_marks(record: dict[str, Any], free: Free) -> Marked:
-    """Returns a record with marks where its skeleton has none of its values; see `Marked`."""
+def with_marks(record: dict[str, Any], free: Free, *, fronted: bool = False) -> Marked:
+    """Returns a record with marks where its skeleton has none of its values; see `Marked`.
+
+    `fronted` says that a question has the system message in its text.
+    """
     messages = record["messages"]
     starts = begins([message["role"] for message in messages])
-    marks, messages_out = _Marks(free), []
+    marks, messages_out = _Marks(free, fronted), []
     tools = [marks.tool()] if record.get("tools") is not None else record.get("tools")
     for i, message in enumerate(messages):
         if i in starts:
@@ -61,8 +66,9 @@ def with_marks(record: dict[str, Any], free: Free) -> Marked:
 class _Marks:
     """Puts marks into messages. `words` has those of the ids and names of one piece."""
 
-    def __init__(self, free: Free) -> None:
+    def __init__(self, free: Free, fronted: bool) -> None:
         self.free, self.slots = free, list[Slot]()
+        self.fronted = fronted
         self.words: dict[tuple[str, str], str] = {}
 
     def mark(self, path: tuple[str | int | None, ...], kind: str) -> str:
@@ -89,7 +95,8 @@ class _Marks:
             if key in _SPOKEN:
                 if value and value.__class__ is str:
                     kind = "result" if message["role"] == "tool" else "text"
-                    out[key] = self.mark((i, key), kind)
+                    inside = self.fronted and message["role"] == "system"
+                    out[key] = self.mark(SYSTEM if inside else (i, key), kind)
             elif key == "tool_call_id":
                 out[key] = self.word("id", value, (i, key))
             elif key == "name":

@@ -11,6 +11,8 @@ import mypt_spec
 from mypt_convert.engine import Converter
 from mypt_infer.controller.history import History
 from mypt_infer.controller.messages import append_messages
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Dialect, SpecError
 from mypt_spec.adapters.template_options import system_text_of
 from mypt_spec.episode import as_read
@@ -18,7 +20,7 @@ from mypt_spec.table_file import TomlFile
 from mypt_train.data.encode_line import Encoder, Options
 from tests.support.build import Record, assistant, chat, function, system, tool, user
 from tests.support.families import ALL
-from tests.support.fast_paths import assert_same_ids
+from tests.support.fast_paths import assert_same_ids, assert_sound
 from tests.support.scripted import run_turn, tools_of
 from tests.support.tables import GPT2, head, row, special, write_table
 
@@ -418,3 +420,13 @@ def test_the_result_of_a_tool_is_a_json_string_in_a_chat() -> None:
 def test_options_always_are_true_or_false(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match='"always" must be true or false'):
         nested(tmp_path, '[options]\nblock = "system"\nalways = "yes"')
+
+
+def test_a_text_that_is_half_a_tag_when_it_is_stripped_is_looked_at() -> None:
+    ends, begins = LLAMA.dialect.table.edges
+    texts = ["a", *(f"x {half}\n" for half in ends), *(f"\n{half} x" for half in begins), "\n}"]
+    rows = [
+        json.dumps(chat(user(text), assistant(other))).encode()
+        for text, other in [*((t, "a") for t in texts), *(("u", t) for t in texts)]
+    ]
+    assert_sound(CleanFilter(Checker(LLAMA.dialect)), rows)
