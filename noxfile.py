@@ -178,7 +178,17 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "bench.findings")
     # Only measured against, and vocabularies. BENCH_TOOLS names files of lists of tools.
     session.install("xgrammar", "bpe-openai")
-    for name in ("dialects", "chats", "prepare", "memory", "decode", "append", "train", "serve"):
+    for name in (
+        "dialects",
+        "chats",
+        "model_folder",
+        "prepare",
+        "memory",
+        "decode",
+        "append",
+        "train",
+        "serve",
+    ):
         session.run("python", "-m", f"bench.{name}")
 
 

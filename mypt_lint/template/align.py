@@ -36,12 +36,14 @@ from typing import Any, NamedTuple
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.memo import Memo
 
-_WORD = re.compile("Qx([0-9]{6})z", re.IGNORECASE)  # some templates write all in capitals
+# Words for texts, which some templates write in capitals, and integers for integers.
+_WORD = re.compile("(?:Qx|7310000)([0-9]{6})[z7]", re.IGNORECASE)
+_MAX_MISSES = 8  # conversations in a row in whose ids and integers a template looks
 _MAX_LEAVES = 100_000  # numbers of words are consecutive
 _MAX_FORMS = 4096
 _ABSENT = re.compile(r"None|null|undefined|\[object")
 _MAX_UNCHANGED = 8  # texts of one conversation that a template looks into
-THOUGHT, NAME = "thought", "name"
+THOUGHT, NAME, VALUE = "thought", "name", "value"
 _THOUGHT = re.compile("|".join(map(re.escape, THOUGHT_TAGS)))  # in an answer
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # names of one text
 Path = tuple[str | int, ...]
@@ -187,9 +189,30 @@ def _strings(value: Any, path: Path, index: int) -> Iterator[Leaf]:
             yield from _strings(item, (*path, key), index)
 
 
-def _replaced(value: Any, words: dict[Path, str], path: Path = ()) -> Any:
-    """Returns a copy of a value with words in place of the strings at their paths."""
-    if isinstance(value, str):
+def _values_of(messages: Iterable[dict[str, Any]]) -> Iterator[Leaf]:
+    """Yields ids, and integers in arguments: no texts, but they differ from record to record."""
+    for index, message in enumerate(messages):
+        if isinstance(answers := message.get("tool_call_id"), str):
+            yield Leaf(answers, (index, "tool_call_id"), VALUE, index)
+        for number, call in enumerate(message.get("tool_calls") or ()):
+            path: Path = (index, "tool_calls", number)
+            if isinstance(call.get("id"), str):
+                yield Leaf(call["id"], (*path, "id"), VALUE, index)
+            path = (*path, "function", "arguments")
+            yield from _integers(call["function"].get("arguments"), path, index)
+
+
+def _integers(value: Any, path: Path, index: int) -> Iterator[Leaf]:
+    if value.__class__ is int:
+        yield Leaf(str(value), path, VALUE, index)
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _integers(item, (*path, key), index)
+
+
+def _replaced(value: Any, words: Mapping[Path, str | int], path: Path = ()) -> Any:
+    """Returns a copy of a value with words in place of the strings and integers at their paths."""
+    if isinstance(value, str) or value.__class__ is int:
         return words.get(path, value)
     if isinstance(value, dict):
         return {key: _replaced(item, words, (*path, key)) for key, item in value.items()}
@@ -215,6 +238,7 @@ class Aligner:
         self.render = render
         self._stop, self._special = spelled(stops), spelled(stops | special)
         self._forms: Memo[str, _Form] = Memo(_MAX_FORMS)
+        self._misses = 0
         self._tools: list[Any] | None = None  # the last ones, and their part of the key of a form
         self._tools_key = "null"
 
@@ -252,7 +276,14 @@ class Aligner:
         If `shared`, equal messages have equal words, because some templates compare messages.
         """
         unchanged, base = set[int](), _unused(text)  # texts that stay in the second rendering
-        while True:
+        spans: Spans | None = None
+        if not shared and self._misses < _MAX_MISSES and (values := [*_values_of(messages)]):
+            every = [*leaves, *values]
+            with suppress(Exception):  # without words for them, the template may go on
+                form = self._form(messages, tools, every, unchanged, base, shared=False)
+                spans, _ = _fit(form, every, text)
+            self._misses = self._misses + 1 if spans is None else 0
+        while spans is None:
             form = self._form(messages, tools, leaves, unchanged, base, shared=shared)
             spans, suspects = _fit(form, leaves, text)
             if spans is not None:
@@ -261,7 +292,8 @@ class Aligner:
             if not new or len(unchanged) == _MAX_UNCHANGED:
                 raise AlignError(leaves[suspects[0]] if suspects else None)
             unchanged.add(new[0])
-        pieces = [Piece(leaves[i], *span) for i, span in zip(form.order, spans, strict=True)]
+        placed = zip(form.order, spans, strict=True)
+        pieces = [Piece(leaves[i], *span) for i, span in placed if i < len(leaves)]
         dropped: list[Leaf] = []  # thoughts in answers
         for i in sorted(unchanged):
             parts, unwritten = _between(leaves[i], pieces, text)
@@ -312,12 +344,18 @@ class Aligner:
     ) -> _Form:  # fmt: skip
         firsts: dict[tuple[Any, ...], int] = {}
         equal: dict[int, list[int]] = {}  # the number of a word, and of the texts that it replaces
+        words: dict[Path, str | int] = {}
         for i, leaf in enumerate(leaves):
             if i not in unchanged:
                 message = messages.index(messages[leaf.message]) if shared else leaf.message
-                first = firsts.setdefault((message, *leaf.path[1:]), i)
-                equal.setdefault(first, []).append(i)
-        words = {leaves[i].path: f"Qx{base + n:06d}z" for n, same in equal.items() for i in same}
+                is_integer = leaf.kind == VALUE and "arguments" in leaf.path
+                is_id = leaf.kind == VALUE and not is_integer  # of a call, and in its result
+                key_of = (VALUE, leaf.text) if is_id else (message, *leaf.path[1:])
+                first = firsts.setdefault(key_of, i)
+                if first == i or not is_id:
+                    equal.setdefault(first, []).append(i)
+                number = f"{base + first:06d}"
+                words[leaf.path] = int(f"7310000{number}7") if is_integer else f"Qx{number}z"
         worded = _replaced(messages, words)
         if tools is not self._tools:
             self._tools, self._tools_key = tools, json.dumps(tools)
@@ -424,7 +462,7 @@ def _words(text: str) -> Counter[str]:
 
 def _unused(text: str) -> int:
     """Returns a number from which on no word stands in a text; it is 0, but for such texts."""
-    if "qx" not in text.lower():
+    if "qx" not in text.lower() and "7310000" not in text:
         return 0
     used = {int(word[1]) // _MAX_LEAVES for word in _WORD.finditer(text)}
     return _MAX_LEAVES * min({*range(9)} - used, default=0)

@@ -191,6 +191,39 @@ def test_the_result_of_a_call_is_not_trained() -> None:
     assert [span.stopped for span in aligned.trained] == [False, True]
 
 
+@pytest.mark.parametrize("looks", [False, True])
+def test_ids_and_integers_share_a_form(looks: bool) -> None:
+    """They differ from record to record; where a template looks into them, each is a form."""
+    template = TOOLS.replace("{% for c in", "{{ m.tool_call_id }}{% for c in")
+    if looks:
+        template = template.replace(
+            "<call>", "{{ 'even' if c.id[-1] in '02468' else 'odd' }}<call>"
+        )
+    times, counting = [0], aligner(template)
+    render = counting.render
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        times[0] += 1
+        return render(*args, **kwargs)
+
+    counting.render = counted
+    for number in range(20):
+        arguments = {"city": "Oslo", "days": number, "more": [number + 1, True, 0.5]}
+        call = {"id": f"call{number}", "function": {"name": "get", "arguments": arguments}}
+        messages = [
+            *chat("?", "", tool_calls=[call]),
+            {"role": "tool", "content": "Sun", "tool_call_id": f"call{number}"},
+            {"role": "assistant", "content": "OK."},
+        ]
+        aligned = counting.align(messages)
+        text = render(messages, None)[0]
+        assert aligned.text == text
+        assert texts(aligned) == ["?", "get", "Oslo", "Sun", "OK."]
+        calls = text[text.index("assistant\n") + 10 : text.index("<|im_start|>tool")].strip()
+        assert trained(aligned) == [calls, "OK.<|im_end|>"]
+    assert (times[0] == 23) != looks  # one for each record, three for the form
+
+
 def test_a_text_that_the_template_moves_after_the_result() -> None:
     """As Gemma 4's does with the text of a message that has calls."""
     moves = CHATML.replace(

@@ -1,0 +1,147 @@
+"""Times `mypt-prepare --model` end to end against `apply_chat_template` of transformers.
+
+    python -m bench.model_folder [FOLDER ...] [--records 3000] [--rounds 3]
+
+Without a folder, the vocabulary is GPT-2's, and the template below marks what is trained. Records
+are made up: chats, calls of one tool, and calls of tools that no other record has. A side is the
+processor time of a process and its children for all records, less that for one: `mypt-prepare -j 1`
+reads, checks, encodes and writes; the other reads JSON and makes ids, and a mask where the template
+marks one. Runs are interleaved; medians. The start is that of a record, from the command to its
+shards, once with an empty cache and once after that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import mypt_spec
+from bench.chats import write
+from mypt_train.export.tokenizer_file import padding, tokenizer_config, tokenizer_json
+
+TEMPLATE = """\
+{%- if tools %}<|im_start|>system
+{% if messages[0].role == "system" %}{{ messages[0].content }}
+
+{% endif %}# Tools
+{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}<|im_end|>
+{% elif messages[0].role == "system" %}<|im_start|>system
+{{ messages[0].content }}<|im_end|>
+{% endif %}
+{%- for m in messages %}
+{%- if m.role == "user" %}<|im_start|>user
+{{ m.content }}<|im_end|>
+{% elif m.role == "tool" %}<|im_start|>user
+<tool_response>
+{{ m.content }}
+</tool_response><|im_end|>
+{% elif m.role == "assistant" %}<|im_start|>assistant
+{% generation %}{{ m.content or "" }}{% for call in m.tool_calls or [] %}
+<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>{% endgeneration %}
+
+{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+THEIRS = """
+import json, sys
+from transformers import AutoTokenizer
+tokenizer, mask = AutoTokenizer.from_pretrained(sys.argv[1]), sys.argv[3] == "True"
+for line in open(sys.argv[2], encoding="utf-8"):
+    record = json.loads(line)
+    tokenizer.apply_chat_template(
+        record["messages"], tools=record.get("tools"), tokenize=True, return_dict=True,
+        return_assistant_tokens_mask=mask,
+    )
+"""
+KINDS = ("chats", "calls", "tools")
+
+
+def made_folder(here: Path) -> Path:
+    """Writes the folder of a model on GPT-2's vocabulary."""
+    dialect = mypt_spec.dialect("chatml")
+    content = {
+        "tokenizer.json": json.dumps(tokenizer_json(dialect)),
+        "tokenizer_config.json": json.dumps(tokenizer_config(dialect, padding(dialect))),
+        "chat_template.jinja": TEMPLATE,
+    }
+    here.mkdir()
+    for name, text in content.items():
+        (here / name).write_text(text, encoding="utf-8")
+    return here
+
+
+def times(command: list[str], cache: Path) -> tuple[float, float]:
+    """Returns the processor time of a command and its children, and the time by the clock."""
+    env = os.environ | {"XDG_CACHE_HOME": str(cache), "TOKENIZERS_PARALLELISM": "false"}
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent, time.perf_counter() - began
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("folders", nargs="*", type=Path)
+    options.add_argument("--records", type=int, default=3000)
+    options.add_argument("--rounds", type=int, default=3)
+    chosen = options.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        here = Path(made)
+        for folder in chosen.folders or [made_folder(here / "gpt2")]:
+            marked = "generation %}" in (folder / "chat_template.jinja").read_text("utf-8")
+
+            def ours(
+                path: Path, out: Path = here / "out", folder: Path = folder
+            ) -> tuple[float, float]:
+                shutil.rmtree(out, ignore_errors=True)
+                command = [sys.executable, "-m", "mypt.prepare.cli", str(path), "-q", "-j", "1"]
+                command += ["--model", str(folder), "--records", "openai", "--out", str(out)]
+                return times([*command, "--context-length", "100000"], here / "cache")
+
+            def theirs(
+                path: Path, folder: Path = folder, marked: bool = marked
+            ) -> tuple[float, float]:
+                command = [sys.executable, "-c", THEIRS, str(folder), str(path), str(marked)]
+                return times(command, here / "cache")
+
+            for kind in KINDS:
+                several, one = here / f"{kind}.jsonl", here / f"{kind}-1.jsonl"
+                write(several, chosen.records * 1000, kind, ids=True)
+                lines = several.read_text("utf-8").splitlines(keepends=True)[: chosen.records]
+                several.write_text("".join(lines), encoding="utf-8")
+                one.write_text(lines[0], encoding="utf-8")
+                if kind == KINDS[0]:
+                    first, again = ours(one), min(ours(one) for _ in range(chosen.rounds))
+                    print(
+                        f"{folder.name}: start {first[0]:.2f} s of processor time, {first[1]:.2f} "
+                        f"by the clock; from the cache {again[0]:.2f}, {again[1]:.2f}"
+                    )
+                rows = []
+                for _ in range(chosen.rounds):
+                    each = [side(several)[0] - side(one)[0] for side in (ours, theirs)]
+                    rows.append([1e3 * spent / (len(lines) - 1) for spent in each])
+                mine, other = (statistics.median(column) for column in zip(*rows, strict=True))
+                ratio = statistics.median(b / a for a, b in rows)
+                print(
+                    f"{folder.name}, {kind}: {mine:.3f} ms a record, apply_chat_template "
+                    f"{other:.3f}: {ratio:.2f} times as fast",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
