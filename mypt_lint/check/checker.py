@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from mypt_cli.jsonl.line import read_line
 from mypt_cli.words import either
@@ -29,6 +30,9 @@ from mypt_spec.episode import Episode
 from mypt_spec.extra_keys import is_listed
 from mypt_spec.findings import RULES, Finding, regraded
 from mypt_spec.rules import Limits
+
+if TYPE_CHECKING:
+    from mypt_records.chat import Chat
 
 MAX_FINDINGS = 100  # of one line or text; more are counted, not shown
 _decoded = json.JSONDecoder(strict=False).decode
@@ -115,14 +119,17 @@ class Checker:
         """Returns all findings about a record from `strict_json.loads`, selected or not."""
         return self.read(record)[1]
 
-    def read(self, record: object) -> tuple[Episode | None, list[Finding]]:
+    def read(
+        self, record: object, chat: Chat | None = None
+    ) -> tuple[Episode | None, list[Finding]]:
         """Returns the Episode of a JSON value, if any, and all findings, selected or not.
 
+        `chat` is what its shape reads in it, if that is known.
         If no reported finding is an error, the Episode has token ids (see suppress.py).
         """
         if self.shape:
             read_in_dialect = self.by_model or (None if self.formatless else _converting(self))
-            episode, findings = check_foreign(record, self.shape, read_in_dialect)
+            episode, findings = check_foreign(record, self.shape, read_in_dialect, chat)
         else:
             episode, findings = self.dialect.check(record, limits=self.limits)
         if self.allowed:

@@ -20,11 +20,12 @@ ReadInDialect = Callable[[object, "Chat"], tuple[Episode | None, list[Finding]]]
 
 
 def check_foreign(
-    record: object, shape: str, read_in_dialect: ReadInDialect | None
+    record: object, shape: str, read_in_dialect: ReadInDialect | None, chat: Chat | None = None
 ) -> tuple[Episode | None, list[Finding]]:
     """Returns the Episode of a record in a dialect, if any, and all findings.
 
-    `shape` is that of its file. Without `read_in_dialect`, the record is a chat and no more.
+    `shape` is that of its file. Without `read_in_dialect`, the record is a chat and no more. `chat`
+    is the chat, if it was read before.
     """
     from mypt_records import checks
     from mypt_records.shapes import SHAPES, read, shape_of
@@ -35,7 +36,7 @@ def check_foreign(
         about = SHAPES[shape_here].ABOUT
         message = f"this is one of {about}; the file has {SHAPES[shape].ABOUT}"
         return None, [Finding("MYP113", message, help="one file, one shape: move it")]
-    chat = read(record, shape)
+    chat = chat or read(record, shape)
     of_chat = checks.findings(read_out(chat))
     if read_in_dialect is None:
         return None, of_chat

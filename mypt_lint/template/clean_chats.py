@@ -81,7 +81,7 @@ class CleanChats:
         if key in self._recipes.entries:
             return self._recipes.entries[key]
         chat, recipe = read(skeleton.rest, self._shape), None
-        if chat.messages and not (chat.rejected or self.model.refusal(chat)):
+        if self.model.is_rendered(chat) and not chat.rejected:
             places = [
                 (number, name, value)
                 for number, message in enumerate(arguments_of(chat)[0])

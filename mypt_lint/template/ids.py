@@ -82,7 +82,7 @@ class RenderingEncoder:
     @cached_property
     def tag_bytes(self) -> re.Pattern[bytes]:
         """Returns what finds special tokens in bytes of UTF-8."""
-        return re.compile(self.tags.pattern.encode())
+        return re.compile(self.tags.pattern.encode("utf-8", "surrogatepass"))
 
     def encoded(
         self, renderings: Sequence[Aligned], encode_batch: EncodeBatch | None = None

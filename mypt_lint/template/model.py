@@ -304,9 +304,10 @@ class ModelFolder:
 
     def _stray_tag(self, chat: Chat) -> str | None:
         messages, tools, options = arguments_of(chat)
-        tag = self._encoder.tags.search(
-            json.dumps(Aligner.without_texts(messages), ensure_ascii=False)
-        )
+        tag = None
+        if self._encoder.tag_bytes.search(marshal.dumps(messages, _PLAIN)):
+            rest = json.dumps(Aligner.without_texts(messages), ensure_ascii=False)
+            tag = self._encoder.tags.search(rest)
         if tag is None and tools is not None:
             tag = self._tag_of_tools(tools)
         tag = tag or self._encoder.tags.search(json.dumps(options, ensure_ascii=False))
@@ -329,16 +330,20 @@ class ModelFolder:
             findings += [finding for finding in rejected if finding not in findings]
         return None, findings
 
-    def placed(self, chat: Chat) -> tuple[Aligned | None, list[Finding]]:
-        """Returns the rendering of a chat, None where a text has no place, and the findings."""
-        if not (chat.is_readable and chat.messages):
-            return None, []
-        if refusal := self.refusal(chat):
-            return None, [refusal]
+    def placed(
+        self, chat: Chat, ahead: Callable[[Chat], Outcome | OutOfBoundsError] | None = None
+    ) -> tuple[Aligned | None, list[Finding]]:
+        """Returns the rendering of a chat, None where a text has no place, and the findings.
+
+        `ahead` returns what is known of the chat, if it was rendered before.
+        """
+        if not self.is_rendered(chat):
+            refusal = self.refusal(chat) if chat.is_readable and chat.messages else None
+            return None, [refusal] if refusal else []
         if self.stopped >= _MAX_STOPPED:
             message = f"not rendered: the {_MAX_STOPPED} renderings before it were stopped"
             return None, [Finding("MYP730", message, help=GROWS)]
-        (outcome,) = self.outcomes([arguments_of(chat)])
+        outcome = ahead(chat) if ahead else next(self.outcomes([arguments_of(chat)]))
         if isinstance(outcome, OutOfBoundsError):
             self.stopped += 1
             message = f"rendering was stopped after {outcome}"
@@ -346,6 +351,10 @@ class ModelFolder:
         self.stopped = 0
         findings = list(self.findings(outcome, chat))
         return (outcome if isinstance(outcome, Aligned) else None), findings
+
+    def is_rendered(self, chat: Chat) -> bool:
+        """Returns whether `placed` renders a chat, unless rendering was stopped before."""
+        return chat.is_readable and bool(chat.messages) and not self.refusal(chat)
 
     def refusal(self, chat: Chat) -> Finding | None:
         """Returns why a chat is not rendered, if that is known before."""

@@ -7,7 +7,7 @@ the template; a token is trained if it begins in a part that the model writes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,7 +20,9 @@ from mypt_lint.check.suppress import untrainable
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.clean_chats import CleanChats
+from mypt_lint.template.model import arguments_of
 from mypt_records.chat import Chat, JsonValue
+from mypt_records.shapes import read
 from mypt_spec.encoder import Mask
 from mypt_spec.findings import Finding, with_help
 from mypt_train.data.encode_line import Encoder, LineOutcome, refused
@@ -34,6 +36,14 @@ from mypt_train.data.unit_files import WRITTEN
 def encoder_of(options: Options, rules: Settings = NO_SETTINGS) -> Encoder:
     """Returns what turns lines into samples, for one set of options."""
     return ModelEncoder(options, rules) if options.model else Encoder(options, rules)
+
+
+class _Read(NamedTuple):
+    """A record, the findings about its line, and its chat."""
+
+    record: Any
+    about: list[Finding]
+    chat: Chat
 
 
 class _Written(NamedTuple):
@@ -58,36 +68,59 @@ class ModelEncoder(Encoder):
         self.clean = CleanChats(base, self.model)
         self.counting = rules.counting
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
+        self._ahead: Iterator[tuple[Chat, Any]] = iter(())
         self._placed: tuple[Chat, Aligned | None, list[Finding]] | None = None
 
     def _read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
-        aligned, findings = self.model.placed(chat)
+        aligned, findings = self.model.placed(chat, self._outcome_of)
         self._placed = chat, aligned, findings
         return None, findings
 
     def lines(self, raw_lines: list[bytes], *, first: bool = False) -> list[LineOutcome]:
         """Returns the outcomes of several lines: the same as `line` of each, but faster."""
         lines = raw_lines if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in raw_lines]
+        read_lines = [
+            clean or self._chat(raw, first=first and i == 0)
+            for i, (raw, clean) in enumerate(zip(lines, self.clean.placed(lines), strict=True))
+        ]
+        chats = [each.chat for each in read_lines if isinstance(each, _Read)]
+        chats = [] if self.model.stopped else [*filter(self.model.is_rendered, chats)]
+        self._ahead = zip(chats, self.model.outcomes([*map(arguments_of, chats)]), strict=False)
         out: list[LineOutcome | _Written] = []
-        for raw, clean in zip(lines, self.clean.placed(lines), strict=True):
-            if clean is not None:
+        for each in read_lines:
+            if isinstance(each, _Read):
+                out.append(self._judged(each.record, each.about, each.chat))
+            elif isinstance(each, LineOutcome):
+                out.append(each)
+            else:
                 self.model.stopped = 0
-                out.append(_Written(*clean, None))
-                continue
-            line = read_line(raw, first=first and not out)
-            fault = line.fault
-            spots = [spot.finding for spot in line.spots]
-            out.append(refused(fault.finding) if fault else self._judged(line.value, spots))
+                out.append(_Written(*each, None))
+        self._ahead = iter(())
         return self._outcomes(out)
+
+    def _chat(self, raw: bytes, *, first: bool) -> _Read | LineOutcome:
+        line = read_line(raw, first=first)
+        if line.fault is not None:
+            return refused(line.fault.finding)
+        chat = read(line.value, self.checker.shape)
+        return _Read(line.value, [spot.finding for spot in line.spots], chat)
+
+    def _outcome_of(self, chat: Chat) -> Any:
+        """Returns what is known of a chat; those before it in `_ahead` are not asked about."""
+        outcomes = (outcome for other, outcome in self._ahead if other is chat)
+        found = next(outcomes, self)
+        return next(self.model.outcomes([arguments_of(chat)])) if found is self else found
 
     def record(self, record: Any, about: Iterable[Finding] = ()) -> LineOutcome:
         """Returns the outcome of a JSON value; `about` are the findings about its line."""
         return self._outcomes([self._judged(record, about)])[0]
 
-    def _judged(self, record: Any, about: Iterable[Finding]) -> LineOutcome | _Written:
+    def _judged(
+        self, record: Any, about: Iterable[Finding], chat: Chat | None = None
+    ) -> LineOutcome | _Written:
         """Returns the chat and rendering of a record, or the outcome of one that is refused."""
         self._placed = None
-        findings = [*about, *self.checker.read(record)[1]]
+        findings = [*about, *self.checker.read(record, chat)[1]]
         against = self._against(findings)
         chat, aligned, by_model = self._placed or (None, None, list[Finding]())
         if against or chat is None or aligned is None:

@@ -562,7 +562,7 @@ def test_a_template_that_never_ends_is_not_tried_for_all_records(
 
     def endless(calls: list[Any]) -> Any:
         tried.extend(calls)
-        return [OutOfBoundsError("10 seconds") for _ in calls]
+        return iter([OutOfBoundsError("10 seconds") for _ in calls])
 
     monkeypatch.setattr(model, "outcomes", endless)
     record = shape.read({"messages": chat("Hi!", "Hello.")})
