@@ -178,17 +178,8 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "bench.findings")
     # Only measured against, and vocabularies. BENCH_TOOLS names files of lists of tools.
     session.install("xgrammar", "bpe-openai")
-    for name in (
-        "dialects",
-        "chats",
-        "model_folder",
-        "prepare",
-        "memory",
-        "decode",
-        "append",
-        "train",
-        "serve",
-    ):
+    names = "dialects chats model_folder prepare memory decode append train serve"
+    for name in names.split():
         session.run("python", "-m", f"bench.{name}")
 
 

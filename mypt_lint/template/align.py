@@ -8,8 +8,9 @@ Where a template looks into a text, that text stays in the second rendering too,
 between the others.
 
 Literals depend on the form of a conversation alone: the second rendering is made once for all
-conversations of one form. Nothing else is learned of a template, and nothing is claimed of what was
-not rendered.
+conversations of one form. Ids and integers differ in all of them, so they have words, too, unless
+the template looks into them. Nothing else is learned of a template, and nothing is claimed of what
+was not rendered.
 
 >>> def render(messages, tools, prompt=False):
 ...     text = "".join(f"<{m['role']}>{m['content'].strip()}</s>" for m in messages)
