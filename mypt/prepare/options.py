@@ -18,7 +18,7 @@ from mypt_lint.settings.options import (
     add_records,
     add_system,
     template_options,
-)
+)  # fmt: skip
 from mypt_records.names import AUTO
 from mypt_train.data.formats import FORMATS, trainer_of
 
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from mypt_train.data.formats.options import Options
 
 DONE, REFUSED = 0, 1
-_THOUGHTS = {  # whether a template writes thoughts, and those before the last question
-    (True, True): "all thoughts",
-    (True, False): "no thoughts before the last question; they are left out",
-    (False, True): "thoughts before the last question only",
-    (False, False): "no thoughts; they are left out",
-}
 GPT2 = "gpt2"  # for --vocab: the vocabulary of formats that name none
 
 
@@ -156,7 +150,7 @@ def request_of(
             model = model_format(chosen.model, options.template_options).model
             model.check_options(say)
             plan.by_model = model.read
-            say(f"the chat template writes {_THOUGHTS[model.thoughts]}")
+            say(f"the chat template writes {model.thoughts}")
             return (*plan.of_model(inputs, say), options)
         dialect, rules, sources = plan.one_dialect(inputs, say, what="a data set")
     for source, rule in zip(sources, rules, strict=True):

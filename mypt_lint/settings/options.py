@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import suppress
 from typing import Any
 
 from mypt_cli.errors import UsageError
@@ -49,20 +50,9 @@ def add_model(add: Options, does: str) -> None:
         "give the chat template of --model an option, as JSON or text, such as "
         "enable_thinking=false; repeatable; the chat_template_kwargs of a record override it",
         action="append",
-        type=_template_option,
         dest="template_options",
         default=[],
     )
-
-
-def _template_option(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not (equals and name.isidentifier()):
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, not {text!r}")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
 
 
 def template_options(chosen: argparse.Namespace) -> str | None:
@@ -70,14 +60,19 @@ def template_options(chosen: argparse.Namespace) -> str | None:
 
     Raises UsageError.
     """
-    if not chosen.template_options:
-        return None
-    if chosen.model is None:
+    options: dict[str, Any] = {}
+    for text in chosen.template_options:
+        name, equals, value = text.partition("=")
+        if not (equals and name.isidentifier()):
+            raise UsageError(f"--template-option: expected NAME=VALUE, not {text!r}")
+        if name in options:
+            raise UsageError(f"--template-option {name}: is given twice; remove one")
+        options[name] = value
+        with suppress(ValueError):
+            options[name] = json.loads(value)
+    if options and chosen.model is None:
         raise UsageError("--template-option needs --model; add it, or remove the option")
-    names = [name for name, _ in chosen.template_options]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UsageError(f"--template-option {twice}: is given twice; remove one")
-    return json.dumps(dict(chosen.template_options), sort_keys=True)
+    return json.dumps(options, sort_keys=True) if options else None
 
 
 def add_settings(parser: Parser) -> Options:

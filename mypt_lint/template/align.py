@@ -308,9 +308,8 @@ class Aligner:
             pieces += parts
         pieces.sort(key=lambda piece: piece.start)
         written = {(p.leaf.text, p.leaf.kind, p.leaf.message) for p in pieces}
-        keys = [(leaf.text, leaf.kind, leaf.message) for leaf in leaves]
-        missing = {key: leaf for key, leaf in zip(keys, leaves, strict=True) if key not in written}
-        left_out = (*missing.values(), *dropped)
+        by_key = {(leaf.text, leaf.kind, leaf.message): leaf for leaf in leaves}
+        missing = (*(leaf for key, leaf in by_key.items() if key not in written), *dropped)
         starts = [0, *(end for _, end in spans)]
         ends_of_prompts = [(index, starts[n] + size) for index, n, size in form.prompts]
         names = Counter(leaf.message for leaf in leaves if leaf.kind == NAME)
@@ -319,24 +318,26 @@ class Aligner:
             for index, start in ends_of_prompts
         ]
         trained = self._trained(text, pieces, begins, marked, names)
-        return Aligned(text, tuple(pieces), trained, left_out, form.other_prompts, form.absent)
+        return Aligned(text, tuple(pieces), trained, missing, form.other_prompts, form.absent)
 
     def _with_cut(self, leaf: Leaf, messages: list[Any], tools: Any, text: str) -> Leaf:
         """Returns a text with the place at which the template cuts it off, if it does."""
-        sizes = range(len(leaf.text))
-        size = bisect_left(sizes, True, key=lambda n: leaf.text[: n + 1] not in text)
-        other = leaf.text[:size] + "x" * (len(leaf.text) - size)
+        n = len(leaf.text)
+        size = bisect_left(range(n), True, key=lambda i: leaf.text[: i + 1] not in text)
+        other = leaf.text[:size] + "x" * (n - size)
         is_cut = size > 0 and self.render(_replaced(messages, {leaf.path: other}), tools)[0] == text
         return leaf._replace(cut_at=size) if is_cut else leaf
 
     def _absent(self, worded: list[Any], tools: Any, text: str) -> Iterator[tuple[int, str, str]]:
         """Yields messages with a key that they lack, and the word that is written in its place."""
-        for index, message in enumerate(worded if _words(text) else ()):
+        words = Counter(_ABSENT.findall(text))
+        for index, message in enumerate(worded if words else ()):
             for key in ("content", "name", "tool_call_id")[: 3 if message["role"] == "tool" else 1]:
                 if message.get(key) is None:
                     filled = [*worded[:index], message | {key: ""}, *worded[index + 1 :]]
                     with suppress(Exception):  # where it fails, nothing is known
-                        for word in _words(text) - _words(self.render(filled, tools)[0]):
+                        filled_text, _ = self.render(filled, tools)
+                        for word in words - Counter(_ABSENT.findall(filled_text)):
                             yield index, key, word
 
     def _form(
@@ -454,11 +455,6 @@ def spelled(tokens: frozenset[str]) -> re.Pattern[str]:
     """Returns what finds the first of some tokens, of two that begin alike the longer."""
     longest_first = sorted(filter(None, tokens), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
-
-
-def _words(text: str) -> Counter[str]:
-    """Returns how often a text has each word that programs print for an absent value."""
-    return Counter(_ABSENT.findall(text))
 
 
 def _unused(text: str) -> int:

@@ -20,16 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
-from mypt_lint.template.align import (
-    CHANCE,
-    NAME,
-    THOUGHT,
-    Aligned,
-    Aligner,
-    AlignError,
-    Leaf,
-    spelled,
-)
+from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
 from mypt_lint.template.bounds import Bounded, OutOfBoundsError, bounded
 from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
@@ -66,6 +57,7 @@ _KINDS = {
     NAME: "name of a call",
 }  # fmt: skip
 GROWS = "find the loop, power or multiplication that grows without a bound"
+_WITHOUT = "no thoughts; they are left out"
 _EARLIER = "to train them, make a record of each turn"
 _NO_THOUGHTS = "add thoughts, or name the option, as in --template-option enable_thinking=false"
 _CONTEXT = {
@@ -223,8 +215,8 @@ class ModelFolder:
         if tag := spelled(self.special).search(json.dumps(self.options, ensure_ascii=False)):
             raise UsageError(f"--template-option: a value spells the special token {tag[0]!r}")
         names, likely = bounded(variables, _in_use(self.templates))
-        usual = {*_OWN, "documents"}.union(*(template.tokens for template in self.templates))
-        read = ", ".join(sorted(likely - usual)) or "no option"
+        likely -= {*_OWN, "documents"}.union(*(template.tokens for template in self.templates))
+        read = ", ".join(sorted(likely)) or "no option"
         for name in sorted(set(self.options) - names):
             say(f"--template-option {name} has no effect: the chat template reads {read}")
 
@@ -379,14 +371,13 @@ class ModelFolder:
             yield from self._of_rendering(outcome, chat)
         elif outcome is None:
             yield Finding("MYP732", "the chat template writes other texts than those of the record")
-        elif outcome == CHANCE:
+        elif outcome.message < 0:  # CHANCE
             yield Finding("MYP739", "the chat template renders a record in two ways")
         else:
             size = outcome.cut_at
             does, where = ("cuts off", f" after {size} characters") if size else ("rewrites", "")
-            message = (
-                f"the chat template {does} this {_KINDS.get(outcome.kind, outcome.kind)}{where}"
-            )
+            kind = _KINDS.get(outcome.kind, outcome.kind)
+            message = f"the chat template {does} this {kind}{where}"
             yield _at("MYP732", message, outcome, chat)
 
     def _of_rendering(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
@@ -419,25 +410,26 @@ class ModelFolder:
         last = chat.last_question
         for leaf in [x for x in outcome.missing if x.kind == THOUGHT and x.message < last][:1]:
             message = "the chat template leaves out thoughts before the last question"
-            finding = replace(_at("MYP737", message, leaf, chat), help=_EARLIER)
-            yield regraded(finding, "info")
+            yield regraded(replace(_at("MYP737", message, leaf, chat), help=_EARLIER), "info")
         answers = [m for m in chat.messages[last + 1 :] if m.role == "assistant"]
         thinks = any(m.thoughts or any(tag in m.text for tag in THOUGHT_TAGS) for m in answers)
         options = ",".join({*self.options, *chat.extras.get(_OPTIONS, ())})
         is_decided = "think" in options or "reasoning" in options
-        if answers and not (thinks or is_decided) and self.thoughts[0]:
+        if answers and not (thinks or is_decided or self.thoughts == _WITHOUT):
             message = "the last answer has no thoughts, and the chat template writes thoughts"
             yield Finding("MYP737", message, answers[-1].at, help=_NO_THOUGHTS)
 
     @cached_property
-    def thoughts(self) -> tuple[bool, bool]:
-        """Returns whether the template writes thoughts, and those before the last question."""
+    def thoughts(self) -> str:
+        """Returns which thoughts the template writes, in words."""
         user = Message("user", "user", "", (Text("Hi!", ""),))
         answer = Message("assistant", "assistant", "", (Text("Hello.", ""),), (Text("Hm.", ""),))
         (outcome,) = self.outcomes([arguments_of(Chat("openai", (user, answer) * 2))])
-        missing = outcome.missing if isinstance(outcome, Aligned) else None
-        written = {1, 3} - {leaf.message for leaf in missing} if missing is not None else set()
-        return 3 in written, 1 in written
+        missing = {1, 3}
+        if isinstance(outcome, Aligned):
+            missing = {leaf.message for leaf in outcome.missing}
+        earlier = " before the last question" * (3 not in missing)
+        return f"no thoughts{earlier}; they are left out" if missing else "all thoughts"
 
     def _of_length(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
         if self.context_length is None or self.vocabulary is None:

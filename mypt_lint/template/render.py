@@ -144,14 +144,10 @@ def variables(templates: Iterable[Template]) -> tuple[set[str], set[str]]:
     for template in templates:
         tree = sandbox.parse(_MARKS.sub("", template.text))
         new = meta.find_undeclared_variables(tree) - {*sandbox.globals, *_FUNCTIONS}
-        set_here = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "store"}
-        asked = {
-            getattr(node.node, "name", "")
-            for node in tree.find_all((nodes.Test, nodes.Filter))
-            if node.name in ("defined", "undefined", "default")
-        }
+        stored = {n.name for n in tree.find_all(nodes.Name) if n.ctx == "store"}
+        asked = {n for n in stored if re.search(rf"\b{n} is (not )?(un)?defined", template.text)}
         names |= new
-        likely |= new - (set_here - asked)
+        likely |= new - (stored - asked)
     return names, likely
 
 

@@ -11,10 +11,8 @@ from mypt_spec.encoder import Mask
 from mypt_spec.history import valid_policy
 from mypt_train.data.formats import FORMATS, TRAINERS, in_parquet, packs, parquet, trainer_of
 
-_USUAL = {
-    ("mask", "model"), ("history", "keep"), ("message_indices", False), ("model", None),
-    ("template_options", None),
-}  # fmt: skip
+_USUAL = {("mask", "model"), ("history", "keep"), ("message_indices", False)}
+_USUAL |= {("model", None), ("template_options", None)}
 # The values of options that need no dialect.
 _OF_MODELS: dict[str, list[Any]] = {
     "phase": [None], "vocabulary": [None], "preferences": [False], "message_indices": [False],
