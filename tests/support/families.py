@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ class Family:
 
     @property
     def folder(self) -> Path:
-        return FAMILIES / self.name
+        return _folder(self.name)
 
     @property
     def dialect(self) -> Dialect:
@@ -44,7 +43,9 @@ class Family:
         """Returns a template; skips the test where the official one is not at hand."""
         folder = os.environ.get("CHAT_TEMPLATES", "")
         path = (
-            Path(folder, f"{self.official}.jinja") if official else self.folder / "template.jinja"
+            Path(folder, f"{self.official}.jinja")
+            if official
+            else FAMILIES / self.name / "template.jinja"
         )
         if official and not (folder and path.is_file()):
             pytest.skip(f"CHAT_TEMPLATES names no folder with {path.name}")
@@ -61,9 +62,13 @@ class Family:
         return str(text)
 
 
-@cache
+def _folder(name: str) -> Path:
+    examples = FAMILIES.parents[1] / "examples" / name
+    return examples if examples.is_dir() else FAMILIES / name
+
+
 def _shape(name: str, **more: Any) -> Shape:
-    return Shape(name=str(FAMILIES / name), **more)
+    return Shape(name=str(_folder(name)), **more)
 
 
 ALL = {
