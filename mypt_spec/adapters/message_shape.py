@@ -100,8 +100,10 @@ def tools_before(messages: list[ChatMessage], *, last: bool) -> int:
 def with_moved_weights(message: ChatMessage, opener: Terminal) -> ChatMessage:
     """Returns a message whose parts with weights are those of its text when it is stripped."""
     weight = message.meta.get(WEIGHT)
+    if not isinstance(weight, dict):
+        return message
     text, (_, span) = stripped(message.content, opener, Place())
-    if not isinstance(weight, dict) or span is None:
+    if span is None:
         return message
     parts = [
         [*(min(max(n - span[0], 0), len(text)) for n in places), share]
