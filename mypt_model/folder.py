@@ -232,31 +232,29 @@ def check_generation(folder: Path) -> None:
     try:
         settings, raw = read_object(path), raw_config(folder)
         size = raw.get("vocab_size")  # None where the model has several parts
-        for key, kind in _SETTINGS.items():
+        whole = ("eos_token_id", "top_k")
+        for key in (*whole, "top_p", "temperature"):
             value = settings.get(key)
             values = value if isinstance(value, list) and key == "eos_token_id" else [value]
             for item in (item for item in values if item is not None):
-                if not isinstance(item, kind) or isinstance(item, bool) != (kind is bool):
-                    raise ModelError(f"{path}: {key} is {item!r}, expected {_NOUNS[kind]}")
+                kind, noun = (int, "whole number") if key in whole else (int | float, "number")
+                if not isinstance(item, kind) or isinstance(item, bool):
+                    raise ModelError(f"{path}: {key} is {item!r}, expected a {noun}")
                 if key == "eos_token_id" and not 0 <= item < (size or item + 1):
                     raise ModelError(f"{path}: {key} is {item}, but the model has {size} ids")
     except ModelError as error:
-        hint = "copy the file that came with the model, or delete it"
-        raise ModelError(f"{error}; {hint}") from None
-
-
-_NOUNS: dict[Any, str] = {int: "a whole number", int | float: "a number", bool: "true or false"}
-_SETTINGS: dict[str, Any] = {"eos_token_id": int, "top_k": int, "do_sample": bool}
-_SETTINGS |= dict.fromkeys(("temperature", "top_p"), int | float)
+        raise ModelError(f"{error}; copy the file that came with the model, or delete it") from None
 
 
 def check_layers(folder: Path) -> None:
     """Raises ModelError if `config.json` says another number of layers than the weights have.
 
-    Only names of weights are read: building layers that nobody has would take all memory. Layers
-    beyond the config are those of another head, where the model is no plain Llama.
+    So it does as `check_generation`. Only names of weights are read: building layers that nobody
+    has would take all memory. Layers beyond the config are those of another head, where the model
+    is no plain Llama.
     """
     raw = raw_config(folder)
+    check_generation(folder)
     try:
         names = [*each_weight(folder)]
     except ModelError:  # who reads the weights says what is wrong with them

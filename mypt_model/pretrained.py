@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from mypt_model.folder import check_generation, check_layers, is_plain, read_config, read_weights
+from mypt_model.folder import check_layers, is_plain, read_config, read_weights
 from mypt_model.llama import Attend, Transformer, of_weights, spread
 from mypt_model.pieces import is_sharded
 from mypt_model.shape import ModelError
@@ -149,7 +149,6 @@ def open_model(folder: Path) -> Net:
     Raises ModelError, naming the file and what is wrong.
     """
     check_layers(folder)
-    check_generation(folder)
     if is_plain(folder):
         return of_weights(read_config(folder), read_weights(folder))
     return open_pretrained(folder)

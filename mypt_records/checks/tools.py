@@ -126,20 +126,18 @@ def _without_properties(schema: dict[str, Any]) -> str:
 
 
 def null_in(schema: Any) -> str:
-    """Returns the pointer of the first key of a schema that is null; empty for none."""
-    if not isinstance(schema, dict):
-        return ""
-    for key, value in schema.items():
-        if value is None and key not in _VALUES:
-            return f"/{escape(key)}"
-    for key in ("properties", "items", "additionalProperties"):
-        if key in schema and (pointer := null_in(schema[key])):
-            return f"/{key}{pointer}"
-    properties = schema.get("properties")
-    for key, value in properties.items() if isinstance(properties, dict) else ():
-        if pointer := null_in(value):
-            return f"/properties/{escape(key)}{pointer}"
-    return ""
+    """Returns the pointer of an outermost key of a schema that is null; empty for none."""
+    places: list[str] = []
+
+    def look(part: dict[str, Any], at: str) -> dict[str, Any]:
+        places.extend(f"{at}/{escape(k)}" for k in part if part[k] is None and k not in _VALUES)
+        named = part.get("properties")
+        members = named.items() if isinstance(named, dict) else ()
+        places.extend(f"{at}/properties/{escape(k)}" for k, v in members if v is None)
+        return part
+
+    mapped(schema, look)
+    return min(places, key=lambda place: place.count("/"), default="")
 
 
 def without_null(schema: Any) -> Any:

@@ -65,10 +65,9 @@ def other_types(schema: Any) -> Places:
 
     def look(part: dict[str, Any], at: str) -> dict[str, Any]:
         kind = part.get("type")
-        many = [(f"/{i}", name) for i, name in enumerate(kind)] if isinstance(kind, list) else []
-        for place, name in many or [("", kind)]:
+        for i, name in enumerate(kind if isinstance(kind, list) else [kind]):
             if isinstance(name, str) and name not in KINDS:
-                places.append((f"{at}/type{place}", name))
+                places.append((f"{at}/type" + f"/{i}" * isinstance(kind, list), name))
         return part
 
     mapped(schema, look)

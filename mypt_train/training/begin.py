@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mypt_model.folder import check_generation, check_layers, each_weight, is_plain, read_config
+from mypt_model.folder import check_layers, each_weight, is_plain, read_config
 from mypt_model.llama import Transformer, random_transformer
 from mypt_model.pretrained import Net, open_hollow, open_pretrained
 from mypt_model.shape import ModelError, fits
@@ -70,7 +70,6 @@ def begun(
     """
     if source is not None:
         check_layers(source)
-        check_generation(source)
     if source is not None and not config.model:
         net = open_hollow(source, 0) if hollow else open_pretrained(source, torch.float32)
         longest = net.config.max_position_embeddings

@@ -20,7 +20,7 @@ from typing import Any
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.strict_json import a_kind_of, shortened
-from mypt_spec.bodies.type_names import KINDS, standard_types, type_notes
+from mypt_spec.bodies.type_names import KINDS, mapped, standard_types, type_notes
 
 # What JSON Schema defines, and what has no effect on which values fit.
 ANNOTATIONS = frozenset(
@@ -286,20 +286,12 @@ def widened(tool: ToolSpec) -> ToolSpec:
     JSON Schema means so; here arguments that a schema does not name are else not written. `tool` is
     as `plain` reads it. Parts that no table holds do not need it: llguidance reads them so.
     """
-    return ToolSpec(tool.name, _widened({**tool.schema, "type": "object"}), tool.description)
 
+    def opened(part: dict[str, Any], _: str) -> dict[str, Any]:
+        is_open = "object" in part.get("type", ()) and not {"enum", "const"} & part.keys()
+        return {"additionalProperties": True} | part if is_open else part
 
-def _widened(schema: Any) -> Any:
-    if not isinstance(schema, Mapping) or "enum" in schema or "const" in schema:
-        return schema
-    out = dict(schema)
-    if isinstance(schema.get("properties"), Mapping):
-        out["properties"] = {key: _widened(part) for key, part in schema["properties"].items()}
-    if "items" in schema:
-        out["items"] = _widened(schema["items"])
-    if "object" in schema.get("type", ()):
-        out.setdefault("additionalProperties", True)
-    return out
+    return ToolSpec(tool.name, mapped({**tool.schema, "type": "object"}, opened), tool.description)
 
 
 def has_free_object(schema: Any) -> bool:

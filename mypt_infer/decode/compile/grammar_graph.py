@@ -313,10 +313,8 @@ class GrammarGraph:
         led_tags = {h.text: h.lead for h in mine if h.token < 0 and h.lead}
         led_ids = {h.token: h.lead for h in mine if h.token >= 0 and h.lead}
         begun = [self.heads[t.name].text for t in self.table.plain_tags if t.patterns]
-        spellings = {*self.forbidden, *self.pieces.anywhere, *begun}
-        shortest = [
-            s for s in spellings if s in tags or not any(o in s and o != s for o in spellings)
-        ]
+        texts = {*self.forbidden, *self.pieces.anywhere, *begun}
+        shortest = [s for s in texts if s in tags or not any(t in s and t != s for t in texts)]
         return text_dfa(
             sorted(shortest), tags, led_tags, led_ids, only_words=self.pieces.words,
             never_first=self.pieces.first, never_last=self.pieces.last,

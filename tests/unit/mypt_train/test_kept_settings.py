@@ -77,7 +77,7 @@ def test_what_a_model_says_of_itself_survives(
         ("{", "is not JSON"),
         ("[]", "expected an object"),
         ('{"temperature": "hot"}', "temperature is 'hot', expected a number"),
-        ('{"do_sample": 1}', "do_sample is 1, expected true or false"),
+        ('{"top_k": 1.5}', "top_k is 1.5, expected a whole number"),
         ('{"eos_token_id": [2, "x"]}', "eos_token_id is 'x', expected a whole number"),
         ('{"eos_token_id": true}', "eos_token_id is True, expected a whole number"),
         ('{"eos_token_id": [2, 999999]}', "eos_token_id is 999999, but the model has"),

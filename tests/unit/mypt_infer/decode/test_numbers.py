@@ -165,6 +165,34 @@ def test_long_ids_are_written_exactly(engine: str, kind: str) -> None:
     assert not takes_body(made, '{"name": "t", "a": 1234567890123456.5}')
 
 
+@pytest.mark.parametrize("kind", ["integer", "number"])
+@pytest.mark.parametrize("word", ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"])
+@pytest.mark.parametrize("bound", [507383249536040308, 10**17 + 1, 2**64 - 1])
+def test_no_number_beyond_a_large_bound(kind: str, word: str, bound: int) -> None:
+    """llguidance reads bounds as floats, which hold no more than 53 bits of a whole number."""
+    pytest.importorskip("llguidance")
+    sign = 1 if word.endswith("aximum") else -1
+    schema = {"type": kind, word: sign * bound}
+    made = Decoder("mypt", [requiring(a=schema)], engine="auto")
+    for beyond in (*range(-2, 3), 63, -(10**4), -(2**63) - 4096):
+        number = sign * (bound + beyond)
+        taken = takes_body(made, f'{{"name": "t", "a": {number}}}')
+        assert not taken or not misfits(number, schema), number
+        assert taken or beyond >= -(10**4), number
+
+
+def test_listed_numbers_are_written_as_they_are() -> None:
+    """llguidance would round them, so that it has to do without."""
+    pytest.importorskip("llguidance")
+    schema = {"enum": [123456789012345678, 2**60, 3]}
+    for engine, listed in (("table", True), ("llguidance", False)):
+        made = Decoder("mypt", [requiring(a=schema)], engine=engine)
+        for text in ("123456789012345678", str(2**60)):
+            assert takes_body(made, f'{{"name": "t", "a": {text}}}') == listed
+        assert not takes_body(made, '{"name": "t", "a": 123456789012345680}')
+        assert takes_body(made, '{"name": "t", "a": 3}')
+
+
 BOUNDS = [
     ({"type": "integer", "minimum": 1}, ["1", "10", "990"], ["0", "-1", "1.5"]),
     ({"type": "integer", "minimum": 0}, ["0", "1", "90"], ["-1", "00", "-0"]),
