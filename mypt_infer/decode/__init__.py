@@ -11,17 +11,14 @@ from mypt_infer.decode.base.tools import SchemaFault, ToolSpec, declare
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.draft_tree import DraftTree, draft_tree
-from mypt_infer.decode.engines import CompiledTools, SavedToolsError
 from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.prompt import PromptError
 from mypt_infer.decode.readable import Skipped
-from mypt_infer.decode.saved import load_tools, save_tools
 
 __all__ = [
     "AllowSet",
     "BatchDecoder",
     "BudgetError",
-    "CompiledTools",
     "Decoder",
     "DraftTree",
     "ForgottenState",
@@ -30,13 +27,10 @@ __all__ = [
     "Refused",
     "Response",
     "ResponseError",
-    "SavedToolsError",
     "SchemaFault",
     "SchemaWarning",
     "Skipped",
     "ToolSpec",
     "declare",
     "draft_tree",
-    "load_tools",
-    "save_tools",
 ]

@@ -36,8 +36,7 @@ from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.free_sets import FreeSets
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK, THINKING
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
-from mypt_infer.decode.engine import Engine, StateFacts
-from mypt_infer.decode.engines import CompiledTools
+from mypt_infer.decode.engine import StateFacts
 from mypt_infer.decode.limits import (
     BLOCK_BITS,
     BUDGET_BITS,
@@ -55,7 +54,7 @@ from mypt_infer.decode.limits import (
 from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.one_way import OneWay
 from mypt_infer.decode.prompt import prompt_ids, start_state
-from mypt_infer.decode.readable import Skipped, readable
+from mypt_infer.decode.readable import readable
 from mypt_spec import Dialect, Episode
 from mypt_spec.memo import Memo
 
@@ -82,9 +81,8 @@ class Decoder:
     """Says which token the model may write next in a dialect, with some tools, within budgets.
 
     `max_think_tokens` and `max_toolcall_tokens` bound the content of each such block. `tools` are
-    JSON schemas, functions or ToolSpecs, or CompiledTools of a file; without tools there are no
-    calls. `forbidden_blocks` are kinds of block that the model may not open, as the grammar names
-    them: "think", for example.
+    JSON schemas, functions or ToolSpecs; without tools there are no calls. `forbidden_blocks` are
+    kinds of block that the model may not open, as the grammar names them: "think", for example.
     A state is an int: keep one to go back to it, use it twice to fork. `engine` reads the bodies
     of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
     `strict` refuses keywords that JSON Schema does not define, which are else read as nothing, and
@@ -104,7 +102,7 @@ class Decoder:
     def __init__(
         self,
         dialect: Dialect | str,
-        tools: Iterable[Declaration] | CompiledTools = (),
+        tools: Iterable[Declaration] = (),
         *,
         max_think_tokens: int | None = None,
         max_toolcall_tokens: int | None = None,
@@ -116,24 +114,16 @@ class Decoder:
         additional_properties: str = "refuse",
     ) -> None:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
-        self.engine: Engine
-        self.skipped: tuple[Skipped, ...]
-        if isinstance(tools, CompiledTools):
-            if response is not None or tuple(forbidden_blocks):
-                raise ValueError("compiled tools have their forbidden blocks, and no response")
-            self.forbidden_blocks, self.tools = tools.forbidden_blocks, tools.tools
-            self.engine, self.skipped = tools.engine(self.dialect), ()
-        else:
-            plain = callable(tools) or isinstance(tools, str | bytes | dict)
-            declarations: Any = tools if plain else tuple(tools)
-            self.forbidden_blocks = forbidden_kinds(
-                self.dialect, forbidden_blocks, calls=bool(declarations)
-            )
-            self.tools, self.engine, self.skipped = readable(
-                self.dialect, declarations, engine, self.forbidden_blocks,
-                strict=strict, skip_unreadable=skip_unreadable, response=response,
-                additional_properties=additional_properties,
-            )  # fmt: skip
+        plain = callable(tools) or isinstance(tools, str | bytes | dict)
+        declarations: Any = tools if plain else tuple(tools)
+        self.forbidden_blocks = forbidden_kinds(
+            self.dialect, forbidden_blocks, calls=bool(declarations)
+        )
+        self.tools, self.engine, self.skipped = readable(
+            self.dialect, declarations, engine, self.forbidden_blocks,
+            strict=strict, skip_unreadable=skip_unreadable, response=response,
+            additional_properties=additional_properties,
+        )  # fmt: skip
         self.response = response
         self.tables: Tables = self.engine.tables
         self._limits = max_think_tokens, max_toolcall_tokens

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from mypt_infer.decode.base.schemas import has_free_object, letters_of_values
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.compile.build_tables import build
 from mypt_infer.decode.compile.grammar_graph import call_ends
-from mypt_infer.decode.compile.tables import Tables
 from mypt_infer.decode.engine import Engine
 from mypt_infer.decode.llguidance.grammar import EngineError
 from mypt_infer.decode.llguidance.response import Response
@@ -40,39 +38,12 @@ def engine_of(
     object whose members it does not name: tables write such an object as {}. Raises SchemaFault for
     tools that the engine cannot hold, EngineError for one that is unknown or not installed.
     """
-    return distinct(_reader(dialect, tools, name, forbidden_blocks, response), dialect, tools)
-
-
-def distinct(engine: Engine, dialect: Dialect, tools: Sequence[ToolSpec]) -> Engine:
-    """Returns an engine that also keeps the ids of calls distinct, if calls have ids."""
+    engine = _reader(dialect, tools, name, forbidden_blocks, response)
     if not tools or call_ends(dialect)[0] not in LISTS:
         return engine
     from mypt_infer.decode.call_ids import Distinct
 
     return Distinct(engine, dialect)
-
-
-class SavedToolsError(ValueError):
-    """A file holds no compiled tools, or those of another dialect, vocabulary or version."""
-
-
-@dataclass(frozen=True, eq=False)
-class CompiledTools:
-    """Tools, and the tables that hold them. `fingerprint` is that of the dialect."""
-
-    fingerprint: str
-    tools: tuple[ToolSpec, ...]
-    forbidden_blocks: frozenset[str]
-    tables: Tables
-
-    def engine(self, dialect: Dialect) -> Engine:
-        """Returns the engine of these tools. Raises SavedToolsError for another dialect."""
-        if dialect.fingerprint != self.fingerprint:
-            raise SavedToolsError(
-                f"these tools were compiled for another grammar or vocabulary than this one of "
-                f"{dialect.name}: compile them again"
-            )
-        return distinct(Engine(self.tables), dialect, self.tools)
 
 
 def _reader(
