@@ -68,7 +68,7 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
             fault = f"{subject} are not a valid JSON Schema: {reason}"
             hint = 'write {"type": "object", "properties": {...}, "required": [...]}'
             yield located("MYP128", fault, schema, f"/{escape(bare)}", hint=hint)
-        elif void := null_in(schema.value):
+        elif "None" in repr(schema.value) and (void := null_in(schema.value)):
             fault = f"{subject} are padded with null, which makes them no JSON Schema"
             hint = "leave out what is null: a table gives the keys of all schemas to each of them"
             yield located("MYP128", fault, schema, void, hint=hint)
@@ -76,8 +76,8 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
             fault = f'{subject}: "required" is among the properties, where it names an argument'
             hint = 'put it beside "properties", as a list of names'
             yield located("MYP128", fault, schema, misplaced, hint=hint)
-        elif unclear := [t for t in other_types(schema.value) if json_type(t[1]) is None]:
-            for pointer, kind in unclear[:_MOST]:
+        elif (types := other_types(schema.value)) and None in [json_type(k) for _, k in types]:
+            for pointer, kind in [t for t in types if json_type(t[1]) is None][:_MOST]:
                 fault = f"{subject} are not a valid JSON Schema: {kind!r} is not one of its types"
                 yield located("MYP128", fault, schema, pointer, hint=_type_help(kind))
         else:
@@ -90,7 +90,7 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
                 hint = _help(schema.value, error.pointer)
                 yield located("MYP128", fault, schema, error.pointer, hint=hint)
                 continue
-            if types := other_types(schema.value):
+            if types:
                 foreign.append((subject, schema, types))
     if foreign:
         yield _foreign_types(foreign)

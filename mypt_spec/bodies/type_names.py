@@ -90,8 +90,8 @@ def mapped(
     out = dict(schema)
     for word, value in schema.items():
         if word in _NAMED and isinstance(value, Mapping):
-            places = {key: f"{at}/{word}/{escape(str(key))}" for key in value}
-            out[word] = {k: mapped(v, change, places[k], depth + 1) for k, v in value.items()}
+            parts = {key: (part, f"{at}/{word}/{escape(str(key))}") for key, part in value.items()}
+            out[word] = {k: mapped(v, change, p, depth + 1) for k, (v, p) in parts.items()}
         elif word in _PARTS:
             out[word] = mapped(value, change, f"{at}/{word}", depth + 1)
     return change(out, at)
