@@ -60,7 +60,23 @@ def official(episode: Episode, table: TokenTable) -> Episode:
     ]
     if last:
         messages = [_filled(m, m is messages[-1], drops[0], last) for m in messages]
+    if table.history.strip:
+        marks = table.marks
+        messages = [m if m.role in marks else _stripped(m, table) for m in messages]
     return replace(episode, messages=tuple(messages))
+
+
+def _stripped(message: Message, table: TokenTable) -> Message:
+    """Returns a message whose text is stripped where it follows a block that history drops."""
+    opener = replace(table.openers[message.role], strip=table.history.strip)
+    kinds = ["", *(part.kind for part in message.parts)]
+    parts = tuple(
+        replace(part, text=opener.stripped(part.text))
+        if part.kind == "text" and before in table.history.drops
+        else part
+        for before, part in zip(kinds, message.parts, strict=False)
+    )
+    return replace(message, parts=tuple(p for p in parts if p.kind != "text" or p.text))
 
 
 def _filled(message: Message, final: bool, kind: str, last: str) -> Message:

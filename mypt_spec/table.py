@@ -137,7 +137,9 @@ class Terminal:
     the model for what it learns, and the system for the rest. `role` is what the block is to
     people: "thought" (not shown, with its own budget), "citation", "result" (of a tool, in a block
     that would begin a turn otherwise), or "" for all others. `strip` says at which ends white space
-    is taken from its text when a record is read: "both", "left", "right", or "" for none.
+    is taken from its text when a record is read: "both", "left", "right", or "" for none; with
+    "lines", as "left lines", line ends alone. Unless it may be `blank`, a record with a text of
+    white space alone is refused.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
@@ -168,6 +170,7 @@ class Terminal:
     after: str = ""
     before: str = ""
     strip: str = ""
+    blank: bool = True
     also: tuple[tuple[Piece, ...], ...] = ()
     ends: tuple[str, ...] = field(init=False, repr=False, compare=False)
     led: bool = field(init=False, repr=False, compare=False)
@@ -212,8 +215,9 @@ class Terminal:
 
     def stripped(self, text: str) -> str:
         """Returns a text of the block that it opens without the white space that is stripped."""
-        text = text.lstrip() if self.strip in ("both", "left") else text
-        return text.rstrip() if self.strip in ("both", "right") else text
+        how, characters = self.strip, "\n" if self.strip.endswith("lines") else None
+        text = text.lstrip(characters) if how and not how.startswith("right") else text
+        return text.rstrip(characters) if how and not how.startswith("left") else text
 
     def spell(
         self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None
@@ -267,11 +271,13 @@ class History:
 
     Blocks of the kinds `drops` are left out of all turns but the last. In that turn, an empty one
     is left out, too, where a kind of block `last` is named: only the last message holds an empty
-    one, first in it, if it is of that kind and has none otherwise.
+    one, first in it, if it is of that kind and has none otherwise. `strip` says what a text in that
+    turn loses after such a block.
     """
 
     drops: tuple[str, ...] = ()
     last: str = ""
+    strip: str = ""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], bool]] = {  # of (what is said, the 
 }
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
-    *("joins", "before", "after", "strip"),
+    *("joins", "before", "after", "strip", "blank"),
 )
 
 
@@ -364,4 +364,4 @@ def _history(
     need(empty in {"", *kinds}, entry, f'"empty" must be a kind of block, got {empty!r}')
     need(not empty or len(drops) == 1, entry, '"empty" needs one kind of block in "drops"')
     need(bool(head.get("turn_opener")), entry, 'needs "turn_opener" in [dialect]')
-    return History(tuple(drops), empty)
+    return History(tuple(drops), empty, raw.get("strip", ""))

@@ -64,6 +64,7 @@ class AdapterScan:
         self.tools = CleanTools(checker, splitter, texts)
         # An Episode may hold a text without the white space at its ends: then both are looked at.
         self.strips = any(t.strip for t in checker.dialect.table.terminals.values())
+        self.by_turn = checker.dialect.table.history.strip != ""  # and what, depends on the turn
         self.skeletons = Memo[Hashable, Verdict](_ENTRIES, room=_ROOM)  # that are clean
         self.pieces = Memo[bytes, int](_ENTRIES)  # strings of each; -1: not clean
         self.decode = msgspec.json.Decoder().decode
@@ -195,6 +196,8 @@ class AdapterScan:
     def _are_clean(self, texts: Sequence[str]) -> bool:
         """Returns whether texts are clean: of one record, or of several."""
         if not all(texts) or any(map(str.isspace, texts)):
+            return False
+        if self.by_turn and any(text != text.strip() for text in texts):
             return False
         if self.strips:
             texts = [*texts, *(core for text in texts if (core := text.strip()) != text)]

@@ -8,7 +8,7 @@ three names. The record itself is kept as it is.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from mypt_spec.adapters.tool_chat import MAYBE, TEXT
 from mypt_spec.adapters.waiting import ANY, WaitingById, twice
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.episode import Attrs, Message, Part, Place
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, regraded
 from mypt_spec.record_schema import (
     LANGUAGE,
     LIST,
@@ -95,6 +95,26 @@ def tools_before(messages: list[ChatMessage], *, last: bool) -> int:
         return users[-1]
     heads = ("system", "developer")
     return next((i for i, m in enumerate(messages) if m.role not in heads), len(messages))
+
+
+def blanks(
+    messages: Iterable[ChatMessage],
+    paths: Mapping[str, tuple[str, ...]],
+    table: TokenTable,
+    piece_of: Callable[[ChatMessage], str],
+) -> Iterator[Finding]:
+    """Yields findings for blank texts of pieces whose block must not be blank."""
+    openers = {piece: table.openers[path[-1]] for piece, path in paths.items()}
+    refused = {piece: opener.shown for piece, opener in openers.items() if not opener.blank}
+    for i, message in enumerate(messages if refused else ()):
+        texts = [("thought", message.thought[1], message.thought[0])] if message.thought else []
+        if message.content or not message.calls:
+            texts.append((piece_of(message), "content", message.content))
+        for piece, key, text in texts:
+            if piece in refused and not text.strip():
+                problem = f"the text in `{refused[piece]}` is blank: the format refuses it"
+                finding = Finding("MYP314", problem, f"/messages/{i}/{key}", help="write a text")
+                yield regraded(finding, "error")
 
 
 def with_moved_weights(message: ChatMessage, opener: Terminal) -> ChatMessage:

@@ -43,6 +43,7 @@ from mypt_spec.adapters.message_shape import (
     THOUGHTS,
     Block,
     ChatMessage,
+    blanks,
     check_messages,
     finished_blocks,
     fronted_question,
@@ -115,13 +116,11 @@ class Messages(Adapter):
         system: SystemText | None = None,
     ) -> None:
         self.paths, self.table = paths, table
-        self.options = options or TemplateOptions()
-        self.system = system or SystemText()
+        self.options, self.system = options or TemplateOptions(), system or SystemText()
         self.opening = begin if begin in table.openers else ""  # the block with which all begins
         self.begin, self.finish = begin.removeprefix(self.opening), finish
         self.finished = finished_blocks(finish, table)
-        self.intro = intro  # what comes before definitions that are part of a question
-        self.last = last  # tools are before the last user, not before the first
+        self.intro, self.last = intro, last  # text before definitions; tools before the last user
         # One block has all that is said between two users, results too.
         self.turns = paths.get("result", ("",))[0] == paths["answer"][0]
         self.shared = {path[0] for path in paths.values() if len(path) > 1}
@@ -163,6 +162,7 @@ class Messages(Adapter):
                 for n, call in enumerate(message.calls):
                     at = f"/{self.SCHEMA.messages}/{i}/tool_calls/{n}/function"
                     extra += call_findings(call["function"], at, types, self.table.literals)
+        extra += blanks((checked or {}).get("messages", ()), self.paths, self.table, self._piece)
         refused = any(finding.severity == "error" for finding in extra)
         return None if refused else checked, [*findings, *extra], lifted
 

@@ -164,7 +164,15 @@ STRIP = 'strip = "both"'
 
 @pytest.mark.parametrize(
     ("how", "text"),
-    [("both", "x y"), ("left", "x y \u00a0\n"), ("right", "\n x y"), ("", "\n x y \u00a0\n")],
+    [
+        ("both", "x y"),
+        ("left", "x y \u00a0\n"),
+        ("right", "\n x y"),
+        ("", "\n x y \u00a0\n"),
+        ("lines", " x y \u00a0"),
+        ("left lines", " x y \u00a0\n"),
+        ("right lines", "\n x y \u00a0"),
+    ],
 )
 def test_white_space_is_stripped_at_its_end(how: str, text: str, tmp_path: Path) -> None:
     d = nested(tmp_path, answer=f'strip = "{how}"' if how else "")
@@ -207,13 +215,24 @@ def test_parts_with_weights_move_with_the_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        ('strip = "outside"', '"strip" must be one of both, left, right'),
+        ('strip = "outside"', '"strip" must be one of both, left, right, lines'),
         ('strip = "both"\nbody = "json"', "\"strip\" is of a block of text, the body is 'json'"),
     ],
 )
 def test_what_cannot_be_stripped_is_refused(others: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=message):
         nested(tmp_path, others=others)
+
+
+def test_a_blank_text_is_refused_where_the_format_says_so(tmp_path: Path) -> None:
+    d = nested(tmp_path, answer="blank = false")
+    for content in ("", " \n"):
+        episode, findings = d.check(chat(USER, assistant(content)))
+        assert episode is None
+        assert [(f.code, f.severity, f.pointer) for f in findings] == [
+            ("MYP314", "error", "/messages/1/content")
+        ]
+    assert d.check(chat(user(" "), FOUR))[0] is not None
 
 
 def test_a_tag_that_opens_nothing_strips_nothing(tmp_path: Path) -> None:
