@@ -142,7 +142,8 @@ def _empty(dialect: Dialect, kind: str) -> list[int]:
 def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
     """Returns the ids of the header after which the model writes.
 
-    Empty if the format has no such header, or the prompt already has it.
+    Empty if the format has no such header, or the prompt already has it. The opening tag of a block
+    that only the system opens, such as a thought, belongs to the header.
     """
     outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(
         [c.event for c in _cuts(dialect, ids)]
@@ -157,7 +158,9 @@ def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
         return []
     table, tokenizer = dialect.table, dialect.tokenizer
     trail = trail_ids(ids[-1] if len(ids) else None, table, tokenizer)
-    return trail + tag_ids(Event(heads[0].name, heads[0].spell()), table, tokenizer, trail=False)
+    event = Event(heads[0].name, heads[0].spell())
+    header = trail + tag_ids(event, table, tokenizer, trail=False)
+    return header + opening(dialect, [*ids, *header])
 
 
 def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None:

@@ -125,7 +125,7 @@ class TemplateOptions:
     def empty_thought(self, values: Mapping[str, Any]) -> bool:
         """Returns whether prompts with these options end with an empty thought."""
         return any(
-            o.empty_thought is not None and values.get(o.name) is o.empty_thought
+            o.empty_thought is not None and values.get(o.name, o.default) is o.empty_thought
             for o in self.options
         )
 
