@@ -12,6 +12,7 @@ from pathlib import Path
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
+from mypt_cli.store.gguf import model_path
 
 PROG = "mypt-lint "
 _PAGE_WIDTH = 100  # cells of a terminal that a page takes at most
@@ -45,6 +46,7 @@ ABOUT = {
     "rules": "List all rules.",
     "init": "Write a starter mypt-lint.toml into this folder.",
     "new-dialect": "Write a folder with the grammar of a small chat format, to make it your own.",
+    "derive": "Learn a format from the chat template of a model, prove it, and write its folder.",
     "check-dialect": "Check a folder with a grammar of your own: that text, ids, records, mask and"
     "\ndecoder agree, and that its vectors hold.",
     "completion": "Print a script that completes this and the other commands, for a shell.",
@@ -68,6 +70,7 @@ def subcommand(name: str) -> Command:
         "rules": (_listing, _rules),
         "init": (_beginning, _init),
         "new-dialect": (_a_new_folder, _new_dialect),
+        "derive": (_a_model, _derive),
         "check-dialect": (_a_folder, _check_dialect),
     }[name]
     return Command(PROG + name, ABOUT[name], "", options, body, quiet="")
@@ -99,6 +102,15 @@ def _a_folder(out: Parser) -> None:
     add = out.group("input")
     add("FOLDER", "a folder with a grammar and tokens.toml", dest="folder")
     add("--vocab PATH", "check it on another vocabulary than its own, as mypt-prepare --vocab")
+
+
+def _a_model(out: Parser) -> None:
+    add = out.group("input")
+    add("MODEL", "the folder of a model, or a .gguf file", dest="model", type=model_path)
+    add("--conversations N", "conversations of each level for the proof", type=int, default=100)
+    add("--seed N", "another number proves it on other conversations", type=int, default=0)
+    about = "a new folder; its name becomes that of the format"
+    out.group("output")("-o --out FOLDER", about, dest="folder", required=True)
 
 
 def _explain(chosen: argparse.Namespace) -> int:
@@ -190,6 +202,26 @@ def _new_dialect(chosen: argparse.Namespace) -> int:
     for path in begin(Path(chosen.folder)):
         print(path)
     print(f"next: mypt-lint check-dialect {chosen.folder}")
+    return 0
+
+
+def _derive(chosen: argparse.Namespace) -> int:
+    from mypt.own_format.begin import dialect_name, write
+    from mypt_lint.derive.derive import derive
+    from mypt_lint.derive.spec import levels_table
+    from mypt_lint.template.model import ModelFolder
+
+    folder = Path(chosen.folder)
+    name = dialect_name(folder)
+    model = ModelFolder(chosen.model)
+    derived = derive(model, name, conversations=chosen.conversations, seed=chosen.seed)
+    print("\n".join(levels_table(derived.levels)))
+    if not derived.files:
+        print(f"mypt-lint: {folder} is not written: chats are not proved", file=sys.stderr)
+        return 1
+    for path in write(folder, derived.files):
+        print(path)
+    print(f"next: mypt-lint check-dialect {folder}")
     return 0
 
 

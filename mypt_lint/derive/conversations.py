@@ -1,0 +1,77 @@
+"""Makes conversations by chance, to prove a format on: records of OpenAI's shape.
+
+>>> conversation("chat", 7) == conversation("chat", 7)
+True
+>>> [message["role"] for message in conversation("chat", 7)["messages"]][-1]
+'assistant'
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+LEVELS = ("chat", "thoughts", "tools", "all")
+_WORDS = (
+    *("Hello", "world", "what is", "the sum of 2 and 3?", "Yes.", "No, thanks!", "it's", "a  b"),
+    *('say "hi"', "a & b < c > d", "{'x': 1}", '{"a": [1, null]}', "None", "true", "0", "-1.50"),
+    *("ünïcödé", "漢字", "🙂", "`code`", "$x^2$", "C:\\dir\\file", "100%", "{{ x }}", "a|b", "#1"),
+    *("user", "assistant", "system", "tool", "<b>bold</b>", "http://a.b/c?d=e", "\\n", "(see", ")"),
+)
+_BETWEEN = (" ", " ", " ", "\n", "\n\n", ", ", "\t", " - ", "\r\n", "\n\n\n")
+_AROUND = ("",) * 14 + (" ", "\n", "\n\n", "  ", "\t", " \n")
+_VALUES = ("a b", 'say "hi"', "漢字", 2.5, 17, -3, True, None, [1, "x", None], {"k": ["\n", {}]})
+_SCHEMAS = ("string", "number", "boolean", ["string", "null"])
+
+
+def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
+    """Returns a record of a level, which ends with an answer; `blanks` is their share of texts."""
+    chance = Random(f"{level} {seed}")
+    choice, thinks = chance.choice, level in ("thoughts", "all")
+
+    def text() -> str:
+        if chance.random() < blanks:
+            return choice(("", " ", "\n"))
+        out = choice(_WORDS)
+        for _ in range(choice((0, 1, 1, 2, 3, 5))):
+            out += choice(_BETWEEN) + choice(_WORDS)
+        return choice(_AROUND) + out + choice(_AROUND)
+
+    def answer() -> dict[str, Any]:
+        thought = {"reasoning_content": text()} if thinks and chance.random() < 0.6 else {}
+        return {"role": "assistant", "content": text()} | thought
+
+    def tool(name: str) -> dict[str, Any]:
+        keys = chance.sample(("city", "n", "unit", "x_y"), choice((0, 1, 2)))
+        properties = {k: {"type": choice(_SCHEMAS), "description": choice(_WORDS)} for k in keys}
+        parameters = {"type": "object", "properties": properties, "required": keys[:1]}
+        function = {"name": name, "description": text(), "parameters": parameters}
+        return {"type": "function", "function": function}
+
+    def step() -> list[dict[str, Any]]:
+        message, results = answer(), []
+        message["content"] = message["content"] if chance.random() < 0.4 else ""
+        message["tool_calls"] = []
+        for i in range(choice((1, 1, 1, 2, 3))):
+            function, ident = choice(tools)["function"], f"call{len(messages):03d}{i:02d}"
+            keys = [k for k in function["parameters"]["properties"] if chance.random() < 0.8]
+            call = {"name": function["name"], "arguments": {k: choice(_VALUES) for k in keys}}
+            message["tool_calls"].append({"id": ident, "type": "function", "function": call})
+            results.append({"role": "tool", "tool_call_id": ident, "content": text()})
+        return [message, *results]
+
+    names = chance.sample(("get_weather", "search", "f", "list-files"), choice((0, 1, 1, 2)))
+    tools = [tool(name) for name in names] if level in ("tools", "all") else []
+    messages = [{"role": "system", "content": text()}] if chance.random() < 0.5 else []
+    for _ in range(choice((1, 1, 2, 2, 3, 4))):
+        messages.append({"role": "user", "content": text()})
+        while tools and chance.random() < 0.5:
+            messages += step()
+        messages.append(answer())
+    return {"messages": messages} | ({"tools": tools} if tools else {})
+
+
+def is_blank(record: dict[str, Any]) -> bool:
+    """Returns whether a text of a conversation is white space or nothing."""
+    texts = [m.get(key) for m in record["messages"] for key in ("content", "reasoning_content")]
+    return any(isinstance(text, str) and not text.strip() for text in texts)

@@ -1,0 +1,188 @@
+"""Derives a format from the folder of a model: learns it, writes it, proves it.
+
+What is not proved on conversations that the learner has never seen is left out of the format, so
+that it claims nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mypt_lint.derive.folder import files, literals_of
+from mypt_lint.derive.learn import Learner
+from mypt_lint.derive.learn_tools import ToolsLearner
+from mypt_lint.derive.probe import Renderings, chat
+from mypt_lint.derive.proof import Level, prove
+from mypt_lint.derive.shape import LIKELY_SPECIAL, NotLearnedError, Shape
+from mypt_lint.derive.spec import spec
+from mypt_lint.template.model import ModelFolder
+from mypt_spec import Dialect, SpecError
+from mypt_spec.dialect import load
+from mypt_spec.memo import Memo
+
+CONVERSATIONS = 100  # of a level, for the proof
+_EXAMPLES = {
+    "a question": chat("What is 2 + 2?", "4."),
+    "two questions": chat("Hi!", "Hello.", "What is 2 + 2?", "4."),
+    "a system message": chat("What is 2 + 2?", "4.", system="Be brief."),
+    "a thought": chat("What is 2 + 2?", ("Two and two.", "4.")),
+}
+_LEARNED_ON, _BLANKS = range(40), 0.15
+_FIRST_SEED = 1_000_000  # of conversations that the learner never sees
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A format that was learned: its files by name, empty if nothing is proved, and its levels."""
+
+    name: str
+    files: dict[str, str]
+    levels: tuple[Level, ...]
+    shape: Shape | None
+
+    def load(self, folder: Path) -> Dialect:
+        """Writes the files into a folder, and returns the format. Raises SpecError."""
+        for file, text in self.files.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        return load(folder)
+
+
+_FORMATS: Memo[str, Derived] = Memo(16)
+
+
+def format_of(model: ModelFolder) -> Derived:
+    """Returns the format of a model, derived once for equal templates and vocabularies."""
+    vocabulary = "" if model.vocabulary is None else model.vocabulary.sha256
+    key = f"{model.fingerprint} {vocabulary}"
+    return _FORMATS.entries.get(key) or _FORMATS.keep(key, derive(model, "derived"))
+
+
+def derive(
+    model: ModelFolder, name: str, *, conversations: int = CONVERSATIONS, seed: int = 0
+) -> Derived:
+    """Returns the format of a model's chat template. Another seed proves it on other conversations.
+
+    `name` is that of the format. Raises UsageError as `ModelFolder` does.
+    """
+    first = _FIRST_SEED + seed * 1_000_000
+    seeds = range(first, first + conversations)
+    with Renderings(model) as render:
+        return _Deriving(model, render, name, seeds).derived()
+
+
+class _Deriving:
+    """Derives one format. `seeds` are those of the proof."""
+
+    def __init__(self, model: ModelFolder, render: Renderings, name: str, seeds: range) -> None:
+        self.model, self.render, self.name, self.seeds = model, render, name, seeds
+        self.encoding = None if model.vocabulary is None else model
+
+    def derived(self) -> Derived:
+        """Returns the format, without files if chats are not proved."""
+        with tempfile.TemporaryDirectory() as place:
+            self.folder = Path(place, self.name)
+            self.folder.mkdir()
+            try:
+                levels, shape = self._proved(self._learned())
+            except (NotLearnedError, SpecError) as error:
+                why = str(error).rpartition("toml: ")[2]
+                return Derived(self.name, {}, (Level("chat", why),), None)
+            if not levels[0].is_proved:
+                return Derived(self.name, {}, levels, shape)
+            dialect, texts = self._loaded(shape)
+            texts["vectors.json"] = json.dumps([*self._vectors(dialect)], indent=2) + "\n"
+            texts["SPEC.md"] = spec(self.name, shape, levels)
+        return Derived(self.name, texts, levels, shape)
+
+    def _learned(self) -> Shape:
+        """Returns a shape that is equal wherever the learner looks. Raises NotLearnedError."""
+        learned = Learner(self.render, self.model.templates[0].tokens.get("bos_token", "")).shape()
+        shape = self._fitting("chat", _without_thoughts(learned, learned.no_thoughts))
+        if learned.thought is not None and not learned.no_thoughts:
+            try:
+                full = replace(shape, thought=learned.thought, drops=learned.drops)
+                shape = self._fitting("thoughts", full)
+            except NotLearnedError as error:
+                shape = _without_thoughts(shape, str(error))
+        try:
+            full = ToolsLearner(self.render, shape).learned()
+            return self._fitting("tools" if shape.no_thoughts else "all", full)
+        except (NotLearnedError, SpecError) as error:
+            return replace(shape, no_tools=str(error).rpartition("toml: ")[2])
+
+    def _fitting(self, name: str, shape: Shape) -> Shape:
+        """Returns the shape, with fewer texts that it takes if some differ otherwise."""
+        level = Level(name)
+        for one in _restricted(shape):
+            dialect, _ = self._loaded(one)
+            level = prove(dialect, self.render, Level(name), _LEARNED_ON, blanks=_BLANKS)
+            if level.is_proved:
+                return one
+        raise NotLearnedError(level.reason)
+
+    def _proved(self, shape: Shape) -> tuple[tuple[Level, ...], Shape]:
+        """Returns what is proved of each level, and the shape without what is not."""
+        whys = {"chat": "", "thoughts": shape.no_thoughts, "tools": shape.no_tools}
+        whys["all"] = whys["tools"] or (whys["thoughts"] and "as tools, without thoughts")
+        dialect, levels = self._loaded(shape)[0], list[Level]()
+        for name, why in whys.items():
+            level = Level(name, why)
+            if not why:
+                prove(dialect, self.render, level, self.seeds, self.encoding)
+            if not why and not level.is_proved and name == "thoughts":
+                return self._proved(_without_thoughts(shape, level.reason))
+            if not why and not level.is_proved and name != "chat":
+                return self._proved(replace(shape, tools=None, no_tools=level.reason))
+            levels.append(level)
+        return (*levels,), shape
+
+    def _loaded(self, shape: Shape) -> tuple[Dialect, dict[str, str]]:
+        """Returns the format of a shape, and its files."""
+        special = self.model.special
+        if self.model.vocabulary is None:
+            special |= {tag for text in literals_of(shape) for tag in LIKELY_SPECIAL.findall(text)}
+        texts = files(self.name, shape, special)
+        for file, text in texts.items():
+            (self.folder / file).write_text(text, encoding="utf-8")
+        vocabulary = None if self.encoding is None else self.model.path
+        return load(self.folder, vocabulary=vocabulary), texts
+
+    def _vectors(self, dialect: Dialect) -> Iterator[dict[str, Any]]:
+        """Yields examples that the format writes as the template does."""
+        for what, messages in _EXAMPLES.items():
+            record = {"messages": messages}
+            episode, findings = dialect.check(record)
+            text = self.render.text(messages)
+            if episode is not None and not findings and dialect.serialize(episode) == text:
+                encoded = dialect.encode(episode)
+                trained = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
+                yield {"name": what, "record": record, "text": text, "trained": trained}
+
+
+def _without_thoughts(shape: Shape, why: str) -> Shape:
+    """Returns a shape without thoughts, or with empty ones alone if the template writes these."""
+    if shape.empties and why:
+        raise NotLearnedError(f"prompts end with an empty thought, but {why}")
+    if shape.fills or shape.opens or shape.empties:
+        return replace(shape, no_thoughts=why)
+    return replace(shape, thought=None, drops=False, no_thoughts=why)
+
+
+def _restricted(shape: Shape) -> Iterator[Shape]:
+    """Yields a shape, then without empty texts, then without system messages in questions."""
+    yield shape
+    blocks = {p: b for p in ("system", "user", "answer", "thought") if (b := getattr(shape, p))}
+    blocks.pop("system", None) if shape.bare else None  # it is empty if there is no message
+    changes: dict[str, Any] = {piece: replace(b, blank=False) for piece, b in blocks.items()}
+    if shape.tools is not None:
+        result = replace(shape.tools.result, blank=False)
+        changes["tools"] = replace(shape.tools, result=result)
+    yield replace(shape, **changes)
+    if shape.system_in is not None:
+        why = "they are written otherwise in a question"
+        yield replace(shape, **changes, system_in=None, no_system=why)

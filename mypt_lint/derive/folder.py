@@ -1,0 +1,201 @@
+"""Writes the files of a custom format for what was learned of a template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from mypt_lint.derive.shape import Block, Shape, pieces
+
+_PATHS = {
+    "system": "system",
+    "tools": "system/tools",
+    "user": "user",
+    "thought": "assistant/think",
+    "answer": "assistant",
+    "call": "assistant/tool_call",
+    "result": "tool",
+}
+_MARKS = {"BEGIN": "Begins the conversation.", "TAIL": "Ends the conversation."}
+
+
+def files(name: str, shape: Shape, special: frozenset[str]) -> dict[str, str]:
+    """Returns the texts of grammar, token table and records of a format, by file name."""
+    return {
+        f"{name.replace('-', '_')}.lark": _grammar(name, shape),
+        "tokens.toml": _tokens(name, shape, special),
+        "records.toml": _records(shape),
+    }
+
+
+def literals_of(shape: Shape) -> Iterator[str]:
+    """Yields the literals of a shape."""
+    yield from (shape.begin, shape.tail)
+    for block in blocks_of(shape).values():
+        yield from (block.opener, block.closer)
+
+
+def blocks_of(shape: Shape) -> dict[str, Block]:
+    """Returns the blocks of a shape by their pieces, in the order of their rows."""
+    blocks = {"system": shape.system, "user": shape.user, "answer": shape.answer}
+    blocks["thought"] = shape.thought
+    if shape.tools is not None:
+        tools = shape.tools
+        blocks |= {"tools": tools.definitions, "call": tools.call, "result": tools.result}
+    return {piece: block for piece, block in blocks.items() if block is not None}
+
+
+def _paths(shape: Shape) -> dict[str, str]:
+    """Returns the blocks of pieces, as `records.toml` names them."""
+    inside = shape.tools is not None and shape.tools.inside
+    paths = _PATHS | ({"result": "user/tool_response"} if inside else {})
+    return {piece: paths[piece] for piece in blocks_of(shape)}
+
+
+def _joins(shape: Shape) -> dict[str, tuple[str, str]]:
+    """Returns the white space before a block of a piece after texts, and after others of it."""
+    if (t := shape.tools) is None:
+        return {}
+    after = {"tools": (t.after_system, ""), "call": (t.after_text, t.after_call)}
+    after["result"] = (t.after_result, t.after_result)
+    return {piece: spaces for piece, spaces in after.items() if any(spaces)}
+
+
+def _closers(shape: Shape) -> dict[str, tuple[str, list[str]]]:
+    """Returns the name of each closing tag by its spelling, and the pieces that it ends."""
+    out: dict[str, tuple[str, list[str]]] = {}
+    blocks = blocks_of(shape)
+    for piece in sorted(blocks, key=lambda piece: piece != "answer"):
+        if blocks[piece].closer:
+            name = "END" if piece == "answer" else f"{piece.upper()}_END"
+            out.setdefault(blocks[piece].closer, (name, []))[1].append(piece)
+    return out
+
+
+def _grammar(name: str, shape: Shape) -> str:
+    blocks, joins, tools = blocks_of(shape), _joins(shape), shape.tools
+    ends = {piece: end for end, pieces in _closers(shape).values() for piece in pieces}
+
+    def rule(piece: str, *parts: str) -> str:
+        return " ".join(filter(None, (f"{piece.upper()}_OPEN", *parts, ends.get(piece, ""))))
+
+    texts = {piece: "TEXT" + "+*"[block.blank] for piece, block in blocks.items()}
+    first = "system" if shape.needs_system or shape.bare else "system?"
+    head = ("BEGIN " if shape.begin else "") + (f"{first} " if shape.system else "")
+    thought = "thought?" if shape.thought else ""
+    rules = {"start": f"{head}turn+", "turn": "user answer"}
+    rules |= {"system": rule("system", texts["system"])} if shape.system else {}
+    rules["user"] = rule("user", texts["user"])
+    rules["answer"] = rule("answer", thought, texts["answer"])
+    empty = "TEXT*" if shape.fills or shape.empties else texts.get("thought", "")
+    rules |= {"thought": rule("thought", empty)} if shape.thought else {}
+    if tools is not None:
+        rules |= {"start": f"{head}turn* last", "turn": "user (asked results)* answer"}
+        rules["last"] = "user (asked results)* (answer | asked)"
+        following = {p: f"{p.upper()}_NEXT" if p in joins else f"{p.upper()}_OPEN" for p in texts}
+        next_call = following["call"] if tools.after_call else "CALL_OPEN"
+        inner = f"{texts['system']} | TOOLS_OPEN tools | TEXT+ {following['tools']} tools"
+        rules["system"] = rule("system", f"({inner})")
+        calls = f"(CALL_OPEN call | TEXT+ {following['call']} call) ({next_call} call)*"
+        calls = calls if "call" in joins else "TEXT* (CALL_OPEN call)+"
+        rules["asked"] = rule("answer", thought, calls)
+        rules["tools"], rules["call"] = f"TEXT+ {ends['tools']}", f"TEXT+ {ends['call']}"
+        rules["response"] = f"{texts['result']} {ends['result']}"
+        several = f"RESULT_OPEN response ({following['result']} response)*"
+        rules["results"] = rule("user", several) if tools.inside else "(RESULT_OPEN response)+"
+    if shape.ends:  # in place of END
+        last = rules["answer"].removesuffix(ends["answer"])
+        rules |= {"start": f"{head}turn* user last", "last": f"{last}TAIL"}
+    rules["start"] += " TAIL" if shape.tail and not shape.ends else ""
+    names = [name for name in _MARKS if getattr(shape, name.lower())]
+    names += [f"{piece.upper()}_OPEN" for piece in blocks]
+    names += [f"{piece.upper()}_NEXT" for piece in joins]
+    names += [end for end, _ in _closers(shape).values()]
+    out = [f"// {name}: the language of one conversation, over the terminals of tokens.toml.", ""]
+    out += [f"{left}: {right}" for left, right in rules.items()]
+    return "\n".join([*out, "", f"%declare {' '.join(names)} TEXT", ""])
+
+
+def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
+    doc = "Learned from the chat template of a model."
+    head: dict[str, Any] = {"name": name, "title": name, "doc": doc, "turn_opener": "user"}
+    out = ["[dialect]", *_rows(head | {"glue": True})]
+    if shape.drops:
+        history: dict[str, Any] = {"drops": ["think"]}
+        history |= {"empty": "assistant"} if shape.fills else {}
+        history |= {"strip": shape.trims} if shape.trims else {}
+        out += ["", "[history]", *_rows(history)]
+    rows: list[dict[str, Any]] = []
+    for mark, doc in _MARKS.items():
+        if literal := getattr(shape, mark.lower()):
+            rows.append({"name": mark, "spelling": pieces(literal, special), "doc": doc})
+    if shape.ends:
+        rows[-1] |= {"closes": "assistant", "mark": True, "origin": "model"}
+    kinds = {piece: path.rpartition("/")[2] for piece, path in _paths(shape).items()}
+    for piece, block in blocks_of(shape).items():
+        opened = piece == "thought" and shape.opens
+        kind, spelling = kinds[piece], pieces(block.opener, special)
+        row: dict[str, Any] = {"name": f"{piece.upper()}_OPEN", "spelling": spelling}
+        row |= {"opens": kind, "doc": f"Opens {kind}."}
+        row |= {"strip": block.strip} if block.strip else {}
+        row |= {} if block.blank else {"blank": False}
+        row |= {"origin": "model"} if piece in ("thought", "call") and not opened else {}
+        row |= {"body_loss": 1} if piece == "answer" or opened else {}
+        row |= {"role": piece} if piece == "thought" else {}
+        if shape.tools is not None:
+            row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}
+            row |= {"body": shape.tools.call_body} if piece == "call" else {}
+            row |= {"body": shape.tools.definitions_body} if piece == "tools" else {}
+        rows.append(row)
+    for piece, (after_text, after_block) in _joins(shape).items():
+        row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
+        same = after_text == after_block
+        rows.append(row | {"space": after_text} | ({} if same else {"after": "text"}))
+    for closer, (end, closed) in _closers(shape).items():
+        spelling = pieces(closer, special)
+        if "answer" in closed and "space" in spelling[-1] and "special" in spelling[-2:][0]:
+            spelling[-1]["loss"] = 0  # generation stops before it
+        ends = [kinds[piece] for piece in closed]
+        row = {"name": end, "spelling": spelling, "closes": ends if ends[1:] else ends[0]}
+        by_model = {"answer", "thought", "call"} & {*closed}
+        row |= {"doc": "Closes the open block."} | ({"origin": "model"} if by_model else {})
+        rows.append(row)
+    for row in rows:
+        out += ["", "[[terminal]]", *_rows(row)]
+    return "\n".join([*out, ""])
+
+
+def _records(shape: Shape) -> str:
+    out = ["# The messages of OpenAI and TRL.", 'shape = "messages"']
+    begin = "begin" if shape.begin else "system" if shape.bare else ""
+    marks = {"begin": begin, "finish": "tail" if shape.tail else ""}
+    out += _rows({key: mark for key, mark in marks.items() if mark})
+    defaults = {} if shape.default is None else {"system": shape.default}
+    if shape.tools is not None and shape.tools.default not in (None, shape.default):
+        defaults["system_with_tools"] = shape.tools.default
+    out += ["", "[defaults]", *_rows(defaults)] if defaults else []
+    paths = _paths(shape)
+    if shape.no_thoughts:
+        paths.pop("thought", None)
+    out += ["", "[blocks]", *_rows(paths)]
+    if shape.system_in is not None:
+        before, after = shape.system_in
+        where = {"question": "first", "before": before, "after": after}
+        out += ["", "[system]", *_rows(where)]
+    if shape.empties:
+        option = {"name": "enable_thinking", "values": [True, False], "default": False}
+        out += ["", "[[option]]", *_rows(option | {"empty_thought": False})]
+    return "\n".join([*out, ""])
+
+
+def _rows(values: dict[str, Any]) -> Iterator[str]:
+    return (f"{key} = {_toml(value)}" for key, value in values.items())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(_rows(value))} }}"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,218 @@
+"""Learns the literals of a chat template from what it makes of words.
+
+Between unique words are the literals. They are cut where the end of one text and the beginning of
+the next are told apart, by what stays the same if the neighbours change. Whatever does not fit
+raises NotLearnedError with the reason: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mypt_lint.derive.probe import Probe, Renderings, chat, literals, words
+from mypt_lint.derive.shape import LIKELY_SPECIAL, Block, NotLearnedError, Shape, shared
+from mypt_spec.table import Terminal
+
+_BLOCK = Terminal("BLOCK", (), 1, "model", 1, "")
+_STRIPS = {
+    how: replace(_BLOCK, strip=how).stripped
+    for how in ("", "both", "right", "left", "lines", "left lines", "right lines")
+}
+_S, _Q, _A, _Q2, _A2 = words(5)
+_T = words(10)[-1]
+_EDGES = (f" \n {_T} \n\n", f"\n\n{_T}\n")  # a text with white space around it
+
+
+class Learner:
+    """Learns the shape of a model's conversations; `bos` is the token that may begin them."""
+
+    def __init__(self, render: Renderings, bos: str) -> None:
+        self.render, self.bos = render, bos
+
+    def _literals(self, probe: Probe, what: str, how: str = "") -> list[str]:
+        """Returns what is around the words of a conversation, which are numbered in their order."""
+        texts = [m.get(key) for m in probe for key in ("reasoning_content", "content")]
+        numbers = {word: i for i, word in enumerate(filter(None, texts))}
+        text = self.render.text(probe, how=how)
+        if text is None:
+            raise NotLearnedError(f"the template refuses {what}: {self.render.refusal(probe)}")
+        for word, number in numbers.items():
+            text = text.replace(word, words(number + 1)[-1])
+        out = literals(text, len(numbers))
+        if out is None:
+            raise NotLearnedError(f"{what} is written twice, moved or left out")
+        return out
+
+    def shape(self) -> Shape:
+        """Returns the literals of chats and thoughts."""
+        first, to_answer, end = self._literals(chat(*words(2)), "a question and its answer")
+        two = self._literals(chat(*words(4)), "a second question")
+        begin, earlier, between, last, final = two
+        if (begin, last, final) != (first, to_answer, end):
+            raise NotLearnedError("a second question changes the literals of the first or last")
+        prompt = self._literals(chat(*words(1)), "a question alone", "prompt")[1]
+        asked = self._literals(chat(*words(1)), "a question alone")[1]
+        header = earlier if prompt.startswith(earlier) else prompt
+        closer = asked if asked.strip() and header.startswith(asked) and header != asked else ""
+        for where, literal in (("an earlier", earlier), ("the last", last)):
+            if not literal.startswith(header):
+                ends = f"the prompt ends with {prompt[-30:]!r}, and before {where} answer"
+                raise NotLearnedError(f"{ends} is {literal[-30:]!r}")
+        if not header[len(closer) :]:
+            raise NotLearnedError("a prompt ends as a question does")
+        size = len(end) if between.startswith(end) else _last_tag(first, between, end)
+        replaced = bool(closer) and first.endswith(between.removeprefix(closer) or " ")
+        size = len(closer) if replaced and not end.startswith(between[:size] or " ") else size
+        answer_end, to_user = between[:size], between[size:]
+        tail = end.removeprefix(answer_end)
+        replaces = bool(tail) and tail == end  # in place of the tag after an earlier answer
+        if not (replaces or end.startswith(answer_end)) or prompt.endswith(tail or " "):
+            raise NotLearnedError(f"an answer ends with {answer_end!r}, and the last with {end!r}")
+        begin = first.removesuffix(to_user)
+        if not to_user or not first.endswith(to_user):
+            raise NotLearnedError(f"before the first question is {first[-30:]!r}, not {to_user!r}")
+        if not answer_end.strip():
+            raise NotLearnedError("nothing but white space is after an answer")
+        user, answer = Block(to_user, closer), Block(header[len(closer) :], answer_end)
+        shape = Shape(begin, user, answer, tail=tail, ends=replaces)
+        try:
+            shape = self._with_system(shape, two[1:])
+        except NotLearnedError as error:
+            shape = replace(shape, no_system=str(error))
+        if self._is_dated(chat(_Q, _A)) and not shape.needs_system:
+            raise NotLearnedError("the text has today's date")
+        earlier, last = earlier[len(header) :], last[len(header) :]
+        try:
+            shape = self._with_thoughts(shape, last, prompt[len(header) :])
+        except NotLearnedError as error:
+            if header != prompt:
+                raise NotLearnedError(f"a prompt ends with {prompt[-30:]!r}: {error}") from None
+            shape = replace(shape, no_thoughts=str(error))
+        if earlier or (last and not (shape.fills or shape.empties)):
+            raise NotLearnedError(f"an answer begins with {earlier or last!r}, which no prompt has")
+        for name in ("user", "answer", "system", "thought"):
+            shape = self._text(shape, name) if getattr(shape, name) else shape
+        try:
+            self._check_after_thoughts(shape)
+        except NotLearnedError as error:
+            shape = replace(shape, no_thoughts=shape.no_thoughts or str(error))
+        return shape
+
+    def _is_dated(self, probe: Probe) -> bool:
+        return self.render.text(probe, how="later") != self.render.text(probe)
+
+    def _with_system(self, shape: Shape, rest: list[str]) -> Shape:
+        """Returns the shape with the system block, and the text that it has by default."""
+        ahead, to_user = shape.begin, shape.user.opener
+        probe = chat(_Q, _A, _Q2, _A2, system=_S)
+        if self._is_dated(probe):
+            raise NotLearnedError("the text of a system message has today's date")
+        opener, closer, *after = self._literals(probe, "a system message")
+        if after != rest:
+            raise NotLearnedError("a system message changes what comes after the question")
+        if not closer.endswith(to_user):
+            question = ahead + to_user
+            if not opener.startswith(question) or not closer:
+                raise NotLearnedError("a system message is part of the question")
+            return replace(shape, system_in=(opener.removeprefix(question), closer))
+        closer = closer.removesuffix(to_user)
+        begin, default = ahead, None
+        if not opener.startswith(ahead):
+            if not (closer and ahead.startswith(opener) and ahead.endswith(closer)):
+                raise NotLearnedError("the template writes other texts before a system message")
+            default = ahead[len(opener) : len(ahead) - len(closer)]
+            begin = self.bos if opener.startswith(self.bos) else ""
+            begin = "" if to_user.startswith(begin) else begin
+        if not opener:
+            raise NotLearnedError("no tag is before a system message")
+        if closer and not closer.strip():
+            raise NotLearnedError("only white space ends a system message")
+        always = opener == begin or default == ""  # a block that begins each conversation
+        shape = replace(shape, begin="" if always else begin)
+        dated = self._is_dated(chat(_Q, _A))
+        return replace(
+            shape, system=Block(opener.removeprefix(shape.begin), closer), bare=always,
+            default=None if dated or always else default,
+            needs_system=dated or default is not None,
+        )  # fmt: skip
+
+    def _with_thoughts(self, shape: Shape, last: str, prompted: str) -> Shape:
+        """Returns the shape with the block of thoughts.
+
+        `last` is what the last answer has before its text where it has no thought, and `prompted`
+        what a prompt has there.
+        """
+        probe = chat(_Q, (_Q2, _A2))
+        if _Q2 not in (self.render.text(probe) or _Q2):
+            raise NotLearnedError("the template writes no thoughts")
+        prompt = shape.user.closer + shape.answer.opener
+        _, opener, closer, _ = self._literals(probe, "a thought")
+        if not opener.startswith(prompt):
+            raise NotLearnedError("the prompt is not before a thought")
+        opener = opener.removeprefix(prompt)
+        if last not in ("", opener + closer):
+            raise NotLearnedError(f"an answer without a thought begins with {last!r}")
+        if not opener.strip() or not closer.strip():
+            raise NotLearnedError("a thought has no tags of its own")
+        if prompted not in ("", opener, opener + closer):
+            raise NotLearnedError(f"it is no thought: {opener!r}")
+        drops = _T not in (self.render.text(chat(_Q, (_T, _A), _Q2, _A2)) or "")
+        if last and not drops:
+            raise NotLearnedError("an empty thought is before the last answer, and all others stay")
+        empties = prompted == opener + closer
+        if empties and not last:
+            raise NotLearnedError("an answer without a thought does not begin as its prompt ends")
+        return replace(
+            shape, thought=Block(opener, closer), drops=drops, fills=bool(last) and not empties,
+            opens=prompted == opener, empties=empties,
+        )  # fmt: skip
+
+    def _text(self, shape: Shape, name: str) -> Shape:
+        """Returns the shape with what the template makes of white space in the text of a block."""
+        places = {
+            "user": [chat(_T, _A, _Q2, _A2), chat(_Q, _A, _T, _A2)],
+            "answer": [chat(_Q, _T, _Q2, _A2), chat(_Q, _A, _Q2, _T)],
+            "system": [chat(_Q, _A, system=_T)],
+            "thought": [chat(_Q, (_T, _A))],
+        }[name]
+        first, last = self._strip(name, places[0]), self._strip(name, places[-1])
+        if name == "answer" and shape.drops and first != last and not first:
+            shape = replace(shape, trims=last)
+        elif first != last:
+            raise NotLearnedError(f"{name}: white space is stripped in some places only")
+        blank = all(
+            self._with_text(p, "") == self._with_text(p, _T).replace(_T, "") for p in places
+        )
+        block = replace(getattr(shape, name), strip=first, blank=blank)
+        return replace(shape, **{name: block})
+
+    def _with_text(self, probe: Probe, text: str) -> str:
+        """Returns the rendering of a conversation with a text in place of `_T`."""
+        made = [{k: text if v == _T else v for k, v in message.items()} for message in probe]
+        return self.render.text(made) or ""
+
+    def _strip(self, name: str, probe: Probe) -> str:
+        """Returns what the template strips of the text `_T` of a conversation."""
+        usual = self._with_text(probe, _T)
+        for how, strip in _STRIPS.items():
+            if all(self._with_text(probe, e) == usual.replace(_T, strip(e)) for e in _EDGES):
+                return how
+        raise NotLearnedError(f"{name}: white space around a text is written otherwise")
+
+    def _check_after_thoughts(self, shape: Shape) -> None:
+        """Raises NotLearnedError if an answer after a thought is stripped otherwise."""
+        usual = shape.answer.strip
+        earlier = usual if shape.drops else shape.trims or usual
+        places = (chat(_Q, (_Q2, _T)), chat(_Q, (_S, _T), _Q2, _A2))
+        for probe, how in zip(places, (shape.trims or usual, earlier), strict=True):
+            if self._strip("answer", probe) != how:
+                raise NotLearnedError("the text after a thought is stripped otherwise")
+
+
+def _last_tag(first: str, between: str, end: str) -> int:
+    """Returns where the tag of a question begins `between` it and an answer: after what the `end`
+    of the last answer shares, and within what the `first` question shares."""
+    least = len(between) - shared(first[::-1], between[::-1])
+    most = shared(end, between)
+    tags = (m.start() for m in LIKELY_SPECIAL.finditer(between) if least <= m.start() <= most)
+    return max(tags, default=least)

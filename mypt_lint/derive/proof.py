@@ -1,0 +1,153 @@
+"""Compares what a derived format writes with what the template renders, byte for byte."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from mypt_lint.derive.conversations import conversation, is_blank
+from mypt_lint.derive.probe import Renderings
+from mypt_lint.derive.shape import shared
+from mypt_lint.template.model import ModelFolder
+from mypt_spec import Dialect, Episode
+from mypt_spec.episode import events_of
+
+_ENCODED = 20  # conversations of a level whose ids are compared
+
+
+@dataclass
+class Level:
+    """What is proved of one level.
+
+    `equal` counts conversations, `refused` those that the format refuses, by the reason, and
+    `blank` those of them with a blank text. `differs` says how the smallest conversation differs,
+    with the conversation. `why` is the reason why nothing was learned.
+    """
+
+    name: str
+    why: str = ""
+    equal: int = 0
+    unequal: int = 0
+    blank: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    differs: tuple[str, dict[str, Any]] | None = None
+
+    @property
+    def count(self) -> int:
+        """Returns the number of conversations."""
+        return self.equal + self.unequal + self.blank + self.refused.total()
+
+    @property
+    def is_proved(self) -> bool:
+        """Returns whether no conversation differs that the format takes."""
+        return self.equal > 0 and not self.unequal
+
+    @property
+    def is_complete(self) -> bool:
+        """Returns whether it also takes all conversations but those with blank texts."""
+        return self.is_proved and not self.refused
+
+    @property
+    def reason(self) -> str:
+        """Returns why the level is not proved, or what the format refuses; "" for nothing."""
+        if self.differs is not None:
+            return f"{self.unequal} of {self.unequal + self.equal} differ: {self.differs[0]}"
+        causes = [f"{cause} ({count})" for cause, count in self.refused.most_common(2)]
+        causes += [f"blank texts ({self.blank})"] if self.blank else []
+        return self.why or "; ".join(causes)
+
+
+def prove(
+    dialect: Dialect, render: Renderings, level: Level, seeds: range,
+    model: ModelFolder | None = None, blanks: float = 0.03,
+) -> Level:  # fmt: skip
+    """Returns a level with what is proved of it on conversations with these seeds.
+
+    Those that template and format both refuse do not count; the seeds after these take their place.
+    `model` has the vocabulary for ids and loss mask, None where there is none.
+    """
+    for seed in range(seeds[0], seeds[0] + 3 * len(seeds)):
+        if level.count == len(seeds):
+            break
+        record = conversation(level.name, seed, blanks)
+        messages, tools = record["messages"], record.get("tools")
+        theirs = render.text(messages, tools)
+        try:
+            episode = _episode(dialect, record)
+            ours = dialect.serialize(episode)
+        except ValueError as error:
+            if theirs is not None:
+                level.blank += is_blank(record)
+                level.refused.update([] if is_blank(record) else [str(error)])
+            continue
+        prompt = render.text(messages[:-1], tools, "prompt") or ""
+        how = "the template refuses it" if theirs is None else ""
+        how = how or _difference("the text", ours, theirs or "")
+        how = how or _difference("the prompt", _prompt(dialect, episode), prompt)
+        if not how and model is not None and seed - seeds[0] < _ENCODED:
+            how = _encoded(dialect, render, model, record, episode)
+        level.equal, level.unequal = level.equal + (not how), level.unequal + bool(how)
+        if how and (level.differs is None or len(repr(record)) < len(repr(level.differs[1]))):
+            level.differs = how, record
+    return level
+
+
+def _episode(dialect: Dialect, record: dict[str, Any]) -> Episode:
+    """Returns what is trained of a record. Raises ValueError where the format refuses it."""
+    episode, findings = dialect.check(record)
+    error = next((f for f in findings if f.severity == "error"), None)
+    if episode is None or error is not None:
+        raise ValueError(f"{error.code} {error.message}" if error is not None else "not read")
+    history = "official" if dialect.table.history.drops else "keep"
+    return dialect.trained(episode, history=history)[0]
+
+
+def _difference(what: str, ours: str, theirs: str) -> str:
+    """Returns how two texts differ; "" if they are equal."""
+    if ours == theirs:
+        return ""
+    start = max(shared(ours, theirs) - 15, 0)
+    return f"{what} is {theirs[start : start + 40]!r}, not {ours[start : start + 40]!r}"
+
+
+def _prompt(dialect: Dialect, episode: Episode) -> str:
+    """Returns the text up to the opening tag of the last block, and what prompts have after it."""
+    table, machine = dialect.table, dialect.automaton
+    events = list(events_of(episode.messages, table))
+    rows = [table.terminals.get(event.terminal) for event in events]
+    kinds = [row.opens if row is not None else "" for row in rows]
+    block = next(m.role for m in episode.messages[::-1] if m.role not in table.marks)
+    end = len(kinds) - kinds[::-1].index(block)
+    prompt = "".join(event.text for event in events[:end])
+    if empty := dialect.adapter.prompted(episode.meta):
+        return prompt + "".join(table.openers[k].bare + table.closers[k].bare for k in empty)
+    state = machine.run(event.terminal for event in events[:end])
+    steps = {} if state is None else machine.steps[state]
+    opened = [row for n in steps if (row := table.terminals.get(n)) and row.opens]
+    return prompt + "".join(row.bare for row in opened if row.body_loss and not row.by_model)
+
+
+def _encoded(
+    dialect: Dialect, render: Renderings, model: ModelFolder, record: dict[str, Any], ep: Episode
+) -> str:
+    """Returns how ids or mask differ from those of the template; "" if they are equal.
+
+    A format has a token boundary at the end of each prompt, because generation begins there; where
+    the tokenizer has none, nothing is compared.
+    """
+    aligned = render.aligned(record["messages"], record.get("tools"))
+    if aligned is None:
+        return ""
+    try:
+        ids, starts = model.ids(aligned)
+    except ValueError:  # the model's own tokenizer would encode it otherwise
+        return ""
+    spans = aligned.trained
+    if not {span.start for span in spans} <= {*starts}:
+        return ""
+    loss = [int(any(span.start <= at < span.end for span in spans)) for at in starts]
+    encoded = dialect.encode(ep)
+    if encoded.ids.tolist() != ids:
+        return "the ids are others"
+    return "" if encoded.loss.tolist() == loss else "the loss mask is another"

@@ -1,0 +1,108 @@
+"""Holds what is learned of a chat template: the literals around each kind of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+# What the special tokens of a template without a tokenizer most likely are.
+LIKELY_SPECIAL = re.compile(r"<[|｜][^<>]+?[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|\[/?[A-Z_]{3,}\]")
+
+
+class NotLearnedError(ValueError):
+    """A template does what the learner or the tables of a format cannot say; the message is why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The literals around a kind of text; without `closer`, the next opener ends it.
+
+    `strip` says what the template strips of the text, `blank` whether it writes an empty one alike.
+    """
+
+    opener: str
+    closer: str = ""
+    strip: str = ""
+    blank: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The literals of tools, calls and results.
+
+    `definitions` are in the system block, `after_system` is before them if it has a text. White
+    space parts calls from a text and from each other, and results `inside` of a question's block;
+    other results are blocks by themselves.
+    """
+
+    definitions: Block
+    definitions_body: str
+    after_system: str
+    default: str | None
+    call: Block
+    call_body: str
+    after_text: str
+    after_call: str
+    result: Block
+    inside: bool
+    after_result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The literals of a template.
+
+    - `begin` comes before everything, `tail` after it; or it `ends` the last answer in place of the
+      closer. A `bare` system block opens with what comes before everything.
+    - `default`: the text of the system block of conversations without a system message. If a format
+      `needs_system` and has none, it refuses these.
+    - `system_in`: what is around the system message, with which the first question begins.
+    - `drops`: thoughts of earlier turns are left out. `fills`: the last answer has an empty one if
+      it has no other. `trims`: what the text after a thought loses.
+    - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought.
+    - `no_system`, `no_thoughts`, `no_tools`: why these are not learned.
+    """
+
+    begin: str
+    user: Block
+    answer: Block
+    system: Block | None = None
+    bare: bool = False
+    default: str | None = None
+    needs_system: bool = False
+    system_in: tuple[str, str] | None = None
+    thought: Block | None = None
+    drops: bool = False
+    fills: bool = False
+    trims: str = ""
+    opens: bool = False
+    empties: bool = False
+    tail: str = ""
+    ends: bool = False
+    tools: Tools | None = None
+    no_system: str = ""
+    no_thoughts: str = ""
+    no_tools: str = ""
+
+
+def pieces(literal: str, special: Iterable[str]) -> list[dict[str, Any]]:
+    """Returns a literal as pieces of a spelling: special tokens, texts, white space at the ends.
+
+    >>> pieces("<|x|>user\\n", ["<|x|>"])
+    [{'special': '<|x|>'}, {'text': 'user'}, {'space': '\\n', 'exact': True}]
+    """
+    longest = sorted(filter(None, special), key=len, reverse=True)
+    tags = "|".join(map(re.escape, longest)) or "(?!)"
+    out: list[dict[str, Any]] = []
+    for part in filter(None, re.split(rf"({tags}|\A\s+|\s+\Z)", literal)):
+        kind = "space" if part.isspace() else "special" if part in longest else "text"
+        out.append({kind: part} | ({"exact": True} if kind == "space" else {}))
+    return out
+
+
+def shared(one: str, other: str) -> int:
+    """Returns how many characters two texts share at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -1,0 +1,85 @@
+"""Describes a derived format in plain English, with what is proved of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from mypt_lint.derive.folder import blocks_of
+from mypt_lint.derive.proof import Level
+from mypt_lint.derive.shape import Shape
+
+_SPEC = """\
+# {name}
+
+`mypt-lint derive` learned this format from a chat template. Read this page before using it.
+
+| block | opening tag | closing tag | white space around the text | empty text |
+| --- | --- | --- | --- | --- |
+{blocks}
+
+{notes}
+
+## Proof
+
+Text and prompt are those of the template, byte for byte, on conversations that were not used to
+learn the format. If the folder of the model has a vocabulary, ids and loss mask were compared, too.
+A token never crosses the end of a prompt, so an answer that begins with white space may have other
+ids than in transformers.
+
+{levels}
+"""
+
+
+def spec(name: str, shape: Shape, levels: Sequence[Level]) -> str:
+    """Returns the text of a SPEC.md."""
+    texts = {"blocks": _blocks(shape), "notes": _notes(shape), "levels": levels_table(levels)}
+    return _SPEC.format(name=name, **{key: "\n".join(lines) for key, lines in texts.items()})
+
+
+def levels_table(levels: Sequence[Level]) -> Iterator[str]:
+    """Yields the lines of a Markdown table of what is proved."""
+    yield "| level | proved | equal conversations | refused or different |"
+    yield "| --- | --- | --- | --- |"
+    for level in levels:
+        proved = "yes" if level.is_complete else "in part" if level.is_proved else "no"
+        yield _row(level.name, proved, f"{level.equal} of {level.count}", level.reason)
+
+
+def _blocks(shape: Shape) -> Iterator[str]:
+    for piece, block in blocks_of(shape).items():
+        space = f"strip {block.strip}" if block.strip else "kept"
+        tags = _code(block.opener), _code(block.closer) if block.closer else "the next tag"
+        yield _row(piece, *tags, space, "allowed" if block.blank else "refused")
+
+
+def _notes(shape: Shape) -> Iterator[str]:
+    if shape.begin:
+        yield f"- A conversation begins with {_code(shape.begin)}."
+    if shape.bare:
+        yield "- Each conversation begins with the block system, which is empty without a message."
+    if shape.tail:
+        instead = " in place of the closing tag of the answer" * shape.ends
+        yield f"- It ends with {_code(shape.tail)}{instead}."
+    if shape.default is not None:
+        yield f"- The system message of conversations without one is {_code(shape.default)}."
+    elif shape.needs_system:
+        yield "- A conversation needs a system message: without one, the template writes a date."
+    if shape.system_in is not None:
+        system = _code("...".join(shape.system_in))
+        yield f"- The first question begins with the system message: {system}."
+    if shape.no_system:
+        yield f"- System messages are refused: {shape.no_system}."
+    if shape.drops:
+        yield "- Thoughts of earlier turns are left out (`--history official`)."
+    if shape.fills:
+        yield "- The last answer has an empty thought if it has no other (`--history official`)."
+
+
+def _code(text: str) -> str:
+    return f"`` {json.dumps(text, ensure_ascii=False)[1:-1]} ``"
+
+
+def _row(*cells: str) -> str:
+    escaped = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

@@ -1,0 +1,265 @@
+"""`mypt-lint derive`: formats that are learned from chat templates and proved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt.lint.cli import main
+from mypt_infer.decode.prompt import prompt_ids
+from mypt_lint.derive.conversations import LEVELS, conversation
+from mypt_lint.derive.derive import Derived, derive, format_of
+from mypt_lint.derive.shape import pieces
+from mypt_lint.template.model import ModelFolder
+from mypt_lint.template.sandbox import compiled
+from tests.support.linting import ROOT
+
+PROMPT = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+BY_DEFAULT = (
+    "{% if messages[0].role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+) + PROMPT
+STRIPS = (
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}"
+    "{% endif %}[{{ m.role | upper }}]{{ m.content | trim }}[END]{% endfor %}"
+    "{% if add_generation_prompt %}[ASSISTANT]{% endif %}"
+)
+ENDS = BY_DEFAULT.replace(
+    "<|im_end|>\n{% endfor %}",
+    "{{ '</s>' if loop.last and m.role == 'assistant' else '<|im_end|>\n' }}{% endfor %}",
+)
+KEEPS = BY_DEFAULT.replace(
+    "{{ m.content }}",
+    "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>"
+    "{{ m.content.lstrip('\\n') }}{% else %}{{ m.content }}{% endif %}",
+)
+REWRITES = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content | replace('a', 'b') }}")
+COUNTS = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content }}{{ m.content | length > 30 }}")
+DATED = "{% set day = strftime_now('%Y') %}" + BY_DEFAULT.replace("Be kind.", "{{ day }}")
+THINKS = (
+    "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.role == 'assistant' and loop.index0 > ns.last and (loop.last or m.reasoning_content) %}"
+    "<think>\n{{ (m.reasoning_content or '').strip('\n') }}\n</think>\n\n{{ m.content.lstrip('\n') }}"
+    "{% else %}{{ m.content }}{% endif %}<|im_end|>\n{% endfor %}"
+) + PROMPT
+OPENS = THINKS.replace(PROMPT, PROMPT.replace("{% endif %}", "<think>\n{% endif %}"))
+EMPTIES = OPENS.replace("<think>\n{% endif %}", "<think>\n\n</think>\n\n{% endif %}")
+Learn = Callable[[str], Derived]
+
+
+def model(folder: Path, template: str) -> ModelFolder:
+    (folder / "template.jinja").write_text(template, encoding="utf-8")
+    return ModelFolder(str(folder / "template.jinja"))
+
+
+@pytest.fixture(scope="module")
+def learn(tmp_path_factory: pytest.TempPathFactory) -> Learn:
+    """Derives a template, once."""
+    folder = tmp_path_factory.mktemp("template")
+    return cache(lambda template: derive(model(folder, template), "toy", conversations=15))
+
+
+def text(dialect: mypt_spec.Dialect, *messages: tuple[str, str]) -> str:
+    record = {"messages": [{"role": role, "content": content} for role, content in messages]}
+    episode, findings = dialect.check(record)
+    assert episode is not None
+    assert not findings
+    return dialect.serialize(episode)
+
+
+def test_a_default_system_prompt_is_learned(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(BY_DEFAULT)
+    chats = derived.levels[0]
+    assert (chats.equal, chats.is_complete) == (15, True)
+    assert derived.levels[1].reason == "the template writes no thoughts"
+    assert text(derived.load(tmp_path), ("user", "Q"), ("assistant", "A")) == (
+        "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n"
+        "<|im_start|>assistant\nA<|im_end|>\n"
+    )
+
+
+def test_stripped_texts_and_refused_roles_are_learned(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(STRIPS)
+    dialect = derived.load(tmp_path)
+    assert derived.levels[0].is_complete
+    assert text(dialect, ("user", " Q\n"), ("assistant", "A")) == "<s>[USER]Q[END][ASSISTANT]A[END]"
+    with_system = {
+        "messages": [{"role": "system", "content": "S"}, {"role": "user", "content": ""}]
+    }
+    assert dialect.read(with_system)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("template", "end"),
+    [
+        (BY_DEFAULT + "{% if not add_generation_prompt %}</s>{% endif %}", "A<|im_end|>\n</s>"),
+        (ENDS, "A</s>"),
+    ],
+)
+def test_what_is_after_the_last_answer_is_learned(
+    learn: Learn, tmp_path: Path, template: str, end: str
+) -> None:
+    derived = learn(template)
+    assert derived.levels[0].is_complete
+    written = text(derived.load(tmp_path), *[("user", "Q"), ("assistant", "A")] * 2)
+    header = "<|im_end|>\n<|im_start|>assistant\n"
+    assert written.endswith(f"A<|im_end|>\n<|im_start|>user\nQ{header}{end}")
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        (REWRITES, " differ: the text is "),
+        (COUNTS, " differ: the text is "),
+        (BY_DEFAULT.replace(PROMPT, ""), "an answer begins with"),
+        (BY_DEFAULT.replace("kind", "{{ messages | length }}"), "a second question changes"),
+    ],
+)
+def test_what_is_not_proved_is_not_written(learn: Learn, template: str, why: str) -> None:
+    derived = learn(template)
+    assert not derived.files
+    assert why in derived.levels[0].reason
+
+
+def test_a_date_is_no_default(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(DATED)
+    chats = derived.levels[0]
+    assert (chats.is_proved, chats.is_complete) == (True, False)
+    dialect = derived.load(tmp_path)
+    assert text(dialect, ("system", "S"), ("user", "Q"), ("assistant", "A")).startswith(
+        "<|im_start|>system\nS"
+    )
+    record = {"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]}
+    assert [f.code for f in dialect.check(record)[1]] == ["MYP220"]
+
+
+def test_conversations_of_other_seeds_are_equal(learn: Learn, tmp_path: Path) -> None:
+    """What is claimed is equal on conversations of no seed that the proof had."""
+    dialect = learn(STRIPS).load(tmp_path)
+    render = compiled(STRIPS)
+    for seed in range(-40, 0):
+        record = conversation("chat", seed)
+        messages = [m for m in record["messages"] if m["role"] != "system"]
+        episode, findings = dialect.check({"messages": messages})
+        assert episode is not None
+        assert not any(f.severity == "error" for f in findings)
+        assert dialect.serialize(episode) == render(messages=messages, bos_token="<s>")[0]
+
+
+def test_the_command_writes_a_folder_that_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model(tmp_path, STRIPS)
+    template, folder = str(tmp_path / "template.jinja"), tmp_path / "my_toy"
+    assert main(["derive", template, "-o", str(folder), "--conversations", "10"]) == 0
+    assert "| chat | yes | 10 of 10 |" in capsys.readouterr().out
+    vectors = json.loads((folder / "vectors.json").read_text(encoding="utf-8"))
+    assert [vector["name"] for vector in vectors] == ["a question", "two questions"]
+    assert "A conversation begins with `` <s> ``." in (folder / "SPEC.md").read_text(
+        encoding="utf-8"
+    )
+    assert main(["check-dialect", str(folder)]) == 0
+    assert "error" not in capsys.readouterr().out
+    assert main(["derive", template, "-o", str(folder)]) == 2
+    assert "already exists" in capsys.readouterr().err
+
+
+def test_the_command_says_why_it_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model(tmp_path, REWRITES)
+    folder = tmp_path / "toy"
+    assert main(["derive", str(tmp_path / "template.jinja"), "-o", str(folder)]) == 1
+    captured = capsys.readouterr()
+    assert "| chat | no |" in captured.out
+    assert "is not written" in captured.err
+    assert not folder.exists()
+
+
+def test_thoughts_are_learned_with_their_history(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(THINKS)
+    assert [(level.name, level.is_complete) for level in derived.levels] == [
+        ("chat", True), ("thoughts", True), ("tools", False), ("all", False),
+    ]  # fmt: skip
+    dialect = derived.load(tmp_path)
+    messages = [
+        {"role": "user", "content": "Q"},
+        {"role": "assistant", "reasoning_content": "R", "content": "\nA"},
+    ]
+    episode, _ = dialect.check({"messages": [*messages, *messages]})
+    assert episode is not None
+    assert dialect.serialize(dialect.trained(episode, history="official")[0]) == (
+        "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n\nA<|im_end|>\n"
+        "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n<think>\nR\n</think>\n\nA<|im_end|>\n"
+    )
+
+
+def test_an_answer_is_not_stripped_by_what_is_before_it(learn: Learn) -> None:
+    chats, thoughts, *_ = learn(KEEPS).levels
+    assert chats.is_complete
+    assert thoughts.reason == "the text after a thought is stripped otherwise"
+
+
+@pytest.mark.parametrize(("template", "end"), [(OPENS, ""), (EMPTIES, "\n</think>\n\n")])
+def test_prompts_that_open_a_thought(learn: Learn, tmp_path: Path, template: str, end: str) -> None:
+    derived = learn(template)
+    assert derived.levels[0].is_complete
+    dialect = derived.load(tmp_path)
+    episode, _ = dialect.read({"messages": [{"role": "user", "content": "Q"}]})
+    assert episode is not None
+    assert dialect.tokenizer.decode(prompt_ids(dialect, episode)) == (
+        f"<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n<think>\n{end}"
+    )
+
+
+def test_tools_are_learned(learn: Learn, tmp_path: Path) -> None:
+    """The template is that of `tests/families`, so the format must write what its folder writes."""
+    family = ROOT / "tests" / "families" / "qwen2_5"
+    derived = learn((family / "template.jinja").read_text(encoding="utf-8"))
+    levels = {level.name: level for level in derived.levels}
+    assert [levels[name].is_complete for name in ("chat", "tools")] == [True, True]
+    dialect, other = derived.load(tmp_path), mypt_spec.load(family)
+    for seed in range(12):
+        record = conversation("tools", -1 - seed)
+        texts = [each.serialize(each.read(record)[0]) for each in (dialect, other)]  # type: ignore[arg-type]
+        assert texts[0] == texts[1]
+
+
+def test_rendering_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mypt_lint.derive.probe.DEADLINE", -1)
+    derived = derive(model(tmp_path, STRIPS), "toy")
+    assert derived.levels[0].reason == "rendering was stopped after -1 seconds in all"
+
+
+def test_a_format_is_derived_once(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        folder.mkdir()
+    one, other = (format_of(model(folder, STRIPS)) for folder in folders)
+    assert one is other
+    assert one.load(tmp_path).name == "derived"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_conversations_end_with_an_answer(level: str) -> None:
+    records: list[Any] = [conversation(level, seed) for seed in range(50)]
+    assert all(record["messages"][-1]["role"] == "assistant" for record in records)
+    assert len({repr(record) for record in records}) == 50
+
+
+def test_pieces_of_a_literal() -> None:
+    spelled = pieces("\n<a>x y<b>\n<c>z\n", ["<a>", "<b>", "<c>"])
+    assert "".join(str(value) for piece in spelled for value in list(piece.values())[:1]) == (
+        "\n<a>x y<b>\n<c>z\n"
+    )
+    assert [next(iter(piece)) for piece in spelled] == [
+        "space", "special", "text", "special", "space", "special", "text", "space",
+    ]  # fmt: skip
