@@ -23,7 +23,6 @@ from mypt_lint.derive.spec import spec
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect, SpecError
 from mypt_spec.dialect import load
-from mypt_spec.memo import Memo
 
 CONVERSATIONS = 100  # of a level, for the proof
 _EXAMPLES = {
@@ -50,16 +49,6 @@ class Derived:
         for file, text in self.files.items():
             (folder / file).write_text(text, encoding="utf-8")
         return load(folder)
-
-
-_FORMATS: Memo[str, Derived] = Memo(16)
-
-
-def format_of(model: ModelFolder) -> Derived:
-    """Returns the format of a model, derived once for equal templates and vocabularies."""
-    vocabulary = "" if model.vocabulary is None else model.vocabulary.sha256
-    key = f"{model.fingerprint} {vocabulary}"
-    return _FORMATS.entries.get(key) or _FORMATS.keep(key, derive(model, "derived"))
 
 
 def derive(

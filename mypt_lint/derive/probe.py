@@ -10,8 +10,8 @@ from typing import Any
 from mypt_lint.derive.shape import NotLearnedError
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.bounds import Bounded, OutOfBoundsError
-from mypt_lint.template.model import ModelFolder, Outcome, _Templates, in_form
-from mypt_lint.template.render import Failed, failure
+from mypt_lint.template.model import ModelFolder, Outcome, _Templates
+from mypt_lint.template.render import Failed, failure, in_form
 
 _WORD = re.compile("Qx([0-9]{6})z")
 DEADLINE = 600  # seconds for all conversations; a hostile template may take 10 for each

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 from mypt_spec.bodies.misfit_texts import misfit_texts
 from mypt_spec.bodies.strict_json import shortened, value_at
-from mypt_spec.bodies.type_names import standard_types
+from mypt_spec.bodies.type_names import objects, standard_types
 
 MAX_MISFITS = 5  # named for one value
 _STEPS = 50_000_000  # of the library, for one check: at most a second or so
@@ -254,7 +254,7 @@ def _validator(draft: Any, source: bytes) -> Any:
 
 def _without_dangling(schema: Any) -> bytes:
     """Returns a schema whose references to nowhere are values that nothing is."""
-    for inner in [*_schemas(schema)]:
+    for inner in [*objects(schema)]:
         reference = inner.get("$ref")
         local = isinstance(reference, str) and reference.startswith("#")
         if isinstance(reference, str) and not (local and _Walk(schema).targets(reference)):
@@ -337,7 +337,7 @@ class _Walk:
     def expand(self) -> None:
         """Raises SchemaError for a schema that the library takes too long to compile."""
         self.remaining = _EXPANDED
-        for inner in _schemas(self.root):
+        for inner in objects(self.root):
             if not inner.keys().isdisjoint(("unevaluatedItems", "unevaluatedProperties")):
                 self._step(inner, None, 0)
 
@@ -377,16 +377,5 @@ class _Walk:
             return [] if target is None else [target]
         if self.named is None:
             names = ("$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")
-            self.named = [s for s in _schemas(self.root) if not s.keys().isdisjoint(names)]
+            self.named = [s for s in objects(self.root) if not s.keys().isdisjoint(names)]
         return self.named
-
-
-def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yields all objects in a schema."""
-    stack = [schema]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            yield item
-        if isinstance(item, dict | list):
-            stack += item.values() if isinstance(item, dict) else item

@@ -11,7 +11,7 @@ JSON Schema, and what was renamed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from mypt_spec.bodies.strict_json import escape
@@ -95,6 +95,17 @@ def mapped(
         elif word in _PARTS:
             out[word] = mapped(value, change, f"{at}/{word}", depth + 1)
     return change(out, at)
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yields all objects in a schema."""
+    stack = [schema]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            yield item
+        if isinstance(item, dict | list):
+            stack += item.values() if isinstance(item, dict) else item
 
 
 def _standard(schema: dict[str, Any], _: str) -> dict[str, Any]:

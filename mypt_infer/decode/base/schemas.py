@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.strict_json import a_kind_of, shortened
-from mypt_spec.bodies.type_names import KINDS, mapped, standard_types, type_notes
+from mypt_spec.bodies.type_names import KINDS, mapped, objects, standard_types, type_notes
 
 # What JSON Schema defines, and what has no effect on which values fit.
 ANNOTATIONS = frozenset(
@@ -311,18 +311,6 @@ def _free(schema: Any) -> bool:
     parts = [*schema.get("properties", {}).values(), schema.get("items")]
     unsaid = additional is None and not schema.get("properties")
     return unsaid or (additional is not None and additional is not False) or any(map(_free, parts))
-
-
-def objects(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Yields all objects in a schema, itself first."""
-    stack = [schema]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, Mapping):
-            yield part
-            stack += reversed([*part.values()])
-        elif isinstance(part, list):
-            stack += reversed(part)
 
 
 def letters_of_values(schema: Any) -> int:

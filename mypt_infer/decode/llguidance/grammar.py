@@ -14,7 +14,6 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from mypt_infer.decode.base.schemas import objects
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.base.vocab import ROOM, vocabulary
 from mypt_infer.decode.compile.call_graph import CLOSED, around
@@ -25,7 +24,7 @@ from mypt_infer.decode.llguidance.pattern_text import avoids
 from mypt_infer.decode.llguidance.response import GUIDANCE, SPACING
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, IDENT, NAME, written, written_key
-from mypt_spec.bodies.type_names import mapped
+from mypt_spec.bodies.type_names import mapped, objects
 from mypt_spec.memo import Memo
 from mypt_spec.table import IDS_LAST, LISTS
 

@@ -13,10 +13,11 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
-from mypt_infer.decode.base.schemas import ANNOTATIONS, objects
+from mypt_infer.decode.base.schemas import ANNOTATIONS
 from mypt_infer.decode.base.work import step
 from mypt_infer.decode.compile.table_schemas import MAX_DEPTH
 from mypt_infer.decode.llguidance.pattern_text import Unreadable, pattern_text
+from mypt_spec.bodies.type_names import objects
 
 # The most parts of a value, and characters of a string.
 _MOST, _LETTERS = 20_000, 1 << 16

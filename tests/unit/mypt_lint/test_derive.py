@@ -14,7 +14,7 @@ import mypt_spec
 from mypt.lint.cli import main
 from mypt_infer.decode.prompt import prompt_ids
 from mypt_lint.derive.conversations import LEVELS, conversation
-from mypt_lint.derive.derive import Derived, derive, format_of
+from mypt_lint.derive.derive import Derived, derive
 from mypt_lint.derive.shape import pieces
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
@@ -237,15 +237,6 @@ def test_rendering_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("mypt_lint.derive.probe.DEADLINE", -1)
     derived = derive(model(tmp_path, STRIPS), "toy")
     assert derived.levels[0].reason == "rendering was stopped after -1 seconds in all"
-
-
-def test_a_format_is_derived_once(tmp_path: Path) -> None:
-    folders = [tmp_path / name for name in "ab"]
-    for folder in folders:
-        folder.mkdir()
-    one, other = (format_of(model(folder, STRIPS)) for folder in folders)
-    assert one is other
-    assert one.load(tmp_path).name == "derived"
 
 
 @pytest.mark.parametrize("level", LEVELS)
