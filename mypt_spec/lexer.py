@@ -36,6 +36,7 @@ import operator
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from mypt_spec.bodies.strict_json import shortened
 from mypt_spec.episode import Attrs, Event, Place
@@ -44,20 +45,61 @@ from mypt_spec.states import Stack, after_tag, before_tag
 from mypt_spec.table import STRAY, TEXT, IdSet, Piece, TokenTable
 
 
-def lex(text: str, table: TokenTable) -> Iterator[Event]:
-    """Yields the tags and text runs of a text; spans count code points."""
-    return _cut(text, table, _same, sentinels=False)
-
-
-def lex_sentinels(
-    text: str, table: TokenTable, last: str = "", inside: Stack = ()
+def lex(
+    text: str,
+    table: TokenTable,
+    last: str = "",
+    inside: Stack = (),
+    *,
+    sentinels: bool = False,
+    span: Callable[[int, int], tuple[int, int]] = lambda start, end: (start, end),
 ) -> Iterator[Event]:
-    """Yields events of a text whose single-id tags are sentinels: content cannot spell them.
+    """Yields the tags and text runs of a text; spans count code points.
 
     `last` is the terminal of the event before the text, "" where it is the beginning, and `inside`
-    are the blocks that are open there.
+    are the blocks that are open there. If single-id tags are `sentinels`, content cannot spell
+    them. `span` maps a start and an end in the text to those that an event has.
     """
-    return _cut(text, table, _same, sentinels=True, last=last, inside=inside)
+    at = 0
+    lexer = table.id_lexer if sentinels else table.lexer
+    special = table.sentinels if sentinels else None
+    matches = _in_blocks(text, lexer, table, inside) if table.late else lexer.finditer(text)
+    for match in matches:
+        start, end = match.span()
+        name = match.lastgroup or ""
+        terminal, other = table.terminals.get(name), False
+        if terminal is None:
+            terminal, other = table.spelled(name)
+        if name in table.followed:
+            start = _followed(text, at, start, name, table, last)
+            terminal = table.terminals[table.join(name, TEXT if start > at else last)]
+        elif terminal is not None and terminal.led:
+            start = _led(text, at, start, terminal.spelling[0])
+        if start > at:
+            yield Event(TEXT, text[at:start], Place("", span(at, start)))
+        at, last = end, terminal.name if terminal is not None else name
+        if terminal is None:
+            spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
+            yield Event(STRAY, spelled, Place("", span(start, end)))
+            continue
+        attrs: Attrs = ()
+        if terminal.patterns or terminal.spelling[0].kind == "attr":
+            attrs = tuple(
+                (k.split("__", 1)[1], v)
+                for k, v in match.groupdict().items()
+                if v is not None and k.startswith(name + "__")
+            )
+        spaced = not other and terminal.spaced and text[start:end] != terminal.spell(attrs, special)
+        if spaced and sentinels and end == len(text):  # where a model stops
+            spaced = text[start:end] + terminal.trail != terminal.spell(attrs, special)
+        place = Place("", span(start, end))
+        spelling = terminal.spell(attrs)
+        yield Event(terminal.name, spelling, place, attrs, spaced=spaced, other=other)
+    if at < len(text):
+        yield Event(TEXT, text[at:], Place("", span(at, len(text))))
+
+
+lex_sentinels = partial(lex, sentinels=True)
 
 
 def lex_ids(
@@ -108,7 +150,7 @@ def lex_ids(
     def span(a: int, b: int) -> tuple[int, int]:
         return tokens[bisect_right(offsets, a) - 1][0], tokens[bisect_right(offsets, b - 1) - 1][1]
 
-    return list(_cut("".join(chunks), table, span, sentinels=True)), findings
+    return list(lex_sentinels("".join(chunks), table, span=span)), findings
 
 
 def _integer(item: object) -> int:
@@ -124,63 +166,6 @@ def _abbreviated(item: object) -> str:
         return shortened(" ".join(str(item).split()), 60)
     except ValueError:  # Python writes no integer of thousands of digits
         return f"(an {type(item).__name__} that is too large to show)"
-
-
-def _same(start: int, end: int) -> tuple[int, int]:
-    return start, end
-
-
-def _cut(
-    text: str,
-    table: TokenTable,
-    span: Callable[[int, int], tuple[int, int]],
-    *,
-    sentinels: bool,
-    last: str = "",
-    inside: Stack = (),
-) -> Iterator[Event]:
-    """Yields the tags and text runs of a text, in which single-id tags may be `sentinels`.
-
-    `span` maps a start and an end in the text to those that an event has. `last` is the terminal of
-    the event before the text, and `inside` the blocks that are open at its beginning.
-    """
-    at = 0
-    lexer = table.id_lexer if sentinels else table.lexer
-    special = table.sentinels if sentinels else None
-    matches = _in_blocks(text, lexer, table, inside) if table.late else lexer.finditer(text)
-    for match in matches:
-        start, end = match.span()
-        name = match.lastgroup or ""
-        terminal, other = table.terminals.get(name), False
-        if terminal is None:
-            terminal, other = table.spelled(name)
-        if name in table.followed:
-            start = _followed(text, at, start, name, table, last)
-            terminal = table.terminals[table.join(name, TEXT if start > at else last)]
-        elif terminal is not None and terminal.led:
-            start = _led(text, at, start, terminal.spelling[0])
-        if start > at:
-            yield Event(TEXT, text[at:start], Place("", span(at, start)))
-        at, last = end, terminal.name if terminal is not None else name
-        if terminal is None:
-            spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
-            yield Event(STRAY, spelled, Place("", span(start, end)))
-            continue
-        attrs: Attrs = ()
-        if terminal.patterns or terminal.spelling[0].kind == "attr":
-            attrs = tuple(
-                (k.split("__", 1)[1], v)
-                for k, v in match.groupdict().items()
-                if v is not None and k.startswith(name + "__")
-            )
-        spaced = not other and terminal.spaced and text[start:end] != terminal.spell(attrs, special)
-        if spaced and sentinels and end == len(text):  # where a model stops
-            spaced = text[start:end] + terminal.trail != terminal.spell(attrs, special)
-        place = Place("", span(start, end))
-        spelling = terminal.spell(attrs)
-        yield Event(terminal.name, spelling, place, attrs, spaced=spaced, other=other)
-    if at < len(text):
-        yield Event(TEXT, text[at:], Place("", span(at, len(text))))
 
 
 def _in_blocks(
