@@ -19,6 +19,7 @@ from mypt_spec.bodies.strict_json import (
     indented,
     strict_value,
 )
+from mypt_spec.bodies.tagged import function_of
 from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
 
@@ -29,7 +30,7 @@ _BLANK_LINE = "\n\n"  # after each definition before a question
 def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Pattern[str]) -> str:
     """Returns definitions as the body of a block, in canonical form. `literals` matches tags."""
     if kind == "namespace":
-        return write_namespace([_wrapped(tool) for tool in tools], literals)
+        return write_namespace(tools, literals)
     if kind == "signatures":
         return write_signatures(tools)
     if kind == "tool_tags":
@@ -112,17 +113,10 @@ def _definition(tool: Any, at: int) -> dict[str, Any]:
     return tool
 
 
-def function_of(tool: dict[str, Any]) -> dict[str, Any]:
-    """Returns the function in a definition, which may come without a wrapper."""
-    inner = tool.get("function", tool)
-    return inner if isinstance(inner, dict) else {}
-
-
 def parameters_of(tools: list[Any]) -> dict[str, Any]:
     """Returns the schemas of parameters by the names of tools, of those that are declared once."""
     schemas: dict[str, list[Any]] = {}
-    for tool in tools:
-        function = function_of(tool) if isinstance(tool, dict) else {}
+    for function in map(function_of, tools):
         if isinstance(function.get("name"), str):
             schemas.setdefault(function["name"], []).append(function.get("parameters"))
     return {
@@ -130,7 +124,3 @@ def parameters_of(tools: list[Any]) -> dict[str, Any]:
         for name, declared in schemas.items()
         if len(declared) == 1 and isinstance(declared[0], dict)
     }
-
-
-def _wrapped(tool: dict[str, Any]) -> dict[str, Any]:
-    return tool if "function" in tool else {"type": "function", "function": tool}

@@ -29,7 +29,6 @@ from mypt_spec.bodies.strict_json import (
 )
 from mypt_spec.bodies.tagged import (
     FUNCTION,
-    TaggedFault,
     Types,
     read_tagged,
     typed,
@@ -285,7 +284,7 @@ def read_body(
 def _read_tagged(text: str, at: Place) -> Body:
     try:
         return Body(text, value_in(text, TAGGED), [])
-    except TaggedFault as fault:
+    except Fault as fault:
         message = f"the tool call is not written as it should be: {fault.message}"
         hint = "" if fault.code == "MYP004" else _HELP[TAGGED]
         return Body(None, None, [_at(fault.code, message, at, fault.offset, hint=hint)])
@@ -304,7 +303,7 @@ def names_called(text: str, kind: str) -> list[str]:
     """
     try:
         value = value_in(text, kind) if kind == TAGGED else loads(text)
-    except (Fault, TaggedFault):
+    except Fault:
         return []
     if kind in LISTS:
         items = value if isinstance(value, list) else [value]

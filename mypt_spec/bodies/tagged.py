@@ -38,6 +38,7 @@ from mypt_spec.bodies.strict_json import (
     kind_of,
     loads,
     shortened,
+    value_at,
 )
 from mypt_spec.bodies.type_names import json_type
 from mypt_spec.findings import Finding
@@ -59,14 +60,6 @@ _PARTS = 200  # of a schema, references followed
 
 # The types that each argument of each tool may have.
 Types = Mapping[str, Mapping[str, frozenset[str]]]
-
-
-class TaggedFault(ValueError):
-    """Why a text is no such body; `offset` is where it shows."""
-
-    def __init__(self, message: str, offset: int, code: str = "MYP304") -> None:
-        super().__init__(message)
-        self.message, self.offset, self.code = message, offset, code
 
 
 @lru_cache(maxsize=64)
@@ -98,7 +91,7 @@ def write_tagged(name: str, arguments: Mapping[str, Any], literals: re.Pattern[s
 
 
 def read_tagged(text: str) -> tuple[str, dict[str, str]]:
-    """Returns the name and the texts of the values. Raises TaggedFault.
+    """Returns the name and the texts of the values. Raises Fault.
 
     >>> read_tagged("<function=f>\\n<parameter=q>\\n\\n</parameter>\\n</function>")
     ('f', {'q': ''})
@@ -109,7 +102,7 @@ def read_tagged(text: str) -> tuple[str, dict[str, str]]:
         begun = at
         key, at = _name_in(text, at, ARGUMENT)
         if key in out:
-            raise TaggedFault(f"the argument {key!r} occurs twice", begun, "MYP004")
+            raise Fault("MYP004", f"the argument {key!r} occurs twice", begun)
         tag = _TAG.search(text, at)
         # The line end that belongs to the tag is also that after the name where nothing is between.
         end = -1 if tag is None else tag.start() - 1
@@ -118,7 +111,7 @@ def read_tagged(text: str) -> tuple[str, dict[str, str]]:
         out[key] = text[at:end]
         at = end + len(ARGUMENT[2])
     if at + len(FUNCTION[2]) < len(text):
-        raise TaggedFault(f"there is more text after `{FUNCTION[2]}`", at + len(FUNCTION[2]))
+        raise Fault("MYP304", f"there is more text after `{FUNCTION[2]}`", at + len(FUNCTION[2]))
     return name, out
 
 
@@ -129,14 +122,14 @@ def _name_in(text: str, at: int, tag: tuple[str, str, str]) -> tuple[str, int]:
     at += len(tag[0])
     match = NAMES.match(text, at)
     if match is None:
-        raise TaggedFault(f"`{tag[0]}` has no name", at, "MYP306")
+        raise Fault("MYP306", f"`{tag[0]}` has no name", at)
     if not text.startswith(tag[1], match.end()):
         raise _expected(tag[1], match.end())
     return match[0], match.end() + len(tag[1])
 
 
-def _expected(text: str, at: int) -> TaggedFault:
-    return TaggedFault(f"expected `{text}`".replace("\n", "\\n"), at)
+def _expected(text: str, at: int) -> Fault:
+    return Fault("MYP304", f"expected `{text}`".replace("\n", "\\n"), at)
 
 
 def value_of(text: str, kinds: frozenset[str] = KINDS) -> Any:
@@ -223,16 +216,16 @@ def _same(one: Any, other: Any) -> bool:
     return one == other and json.dumps(one) == json.dumps(other)
 
 
+def function_of(tool: Any) -> dict[str, Any]:
+    """Returns the function in a definition, which may come without a wrapper; else {}."""
+    inner = tool.get("function", tool) if isinstance(tool, dict) else {}
+    return inner if isinstance(inner, dict) else {}
+
+
 def types_of(functions: Iterable[Any]) -> Types:
     """Returns the types of the arguments in definitions of functions, with or without wrapper."""
-    out: dict[str, dict[str, frozenset[str]]] = {}
-    for definition in functions:
-        inner = definition.get("function", definition) if isinstance(definition, dict) else {}
-        name = inner.get("name") if isinstance(inner, dict) else None
-        schema = inner.get("parameters") if isinstance(inner, dict) else None
-        if isinstance(name, str):
-            out[name] = types_in(schema)
-    return out
+    named = [f for f in map(function_of, functions) if isinstance(f.get("name"), str)]
+    return {function["name"]: types_in(function.get("parameters")) for function in named}
 
 
 def types_in(schema: Any) -> dict[str, frozenset[str]]:
@@ -243,17 +236,15 @@ def types_in(schema: Any) -> dict[str, frozenset[str]]:
     return {key: kinds_in(part, schema) for key, part in properties.items()}
 
 
-def kinds_in(schema: Any, root: Any) -> frozenset[str]:
+def kinds_in(schema: Any, root: Any, budget: Iterator[int] | None = None) -> frozenset[str]:
     """Returns the types that a schema allows, all where it does not say; `root` has what it names.
+
+    `budget` counts the parts that may still be looked at.
 
     >>> sorted(kinds_in({"anyOf": [{"type": "string"}, {"enum": [1, None]}]}, {}))
     ['integer', 'null', 'string']
     """
-    return _kinds(schema, root, iter(range(_PARTS)))
-
-
-def _kinds(schema: Any, root: Any, budget: Iterator[int]) -> frozenset[str]:
-    """Returns the types that a schema allows; `budget` counts the parts that may be looked at."""
+    budget = iter(range(_PARTS)) if budget is None else budget
     if not isinstance(schema, Mapping) or next(budget, None) is None:
         return KINDS
     out = KINDS
@@ -261,19 +252,16 @@ def _kinds(schema: Any, root: Any, budget: Iterator[int]) -> frozenset[str]:
     if types is not None:
         names = {json_type(k) or "" for k in (types if isinstance(types, list) else [types])}
         names |= {"integer"} if "number" in names else set()
-        out = frozenset(names & KINDS) or KINDS
+        out = (KINDS & names) or KINDS
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if isinstance(values, list):
         out &= frozenset(kind_of(value) for value in values)
     for word in ("anyOf", "oneOf"):
         if isinstance(schema.get(word), list):
-            out &= frozenset().union(*(_kinds(part, root, budget) for part in schema[word]))
+            out &= frozenset().union(*(kinds_in(part, root, budget) for part in schema[word]))
     for part in schema["allOf"] if isinstance(schema.get("allOf"), list) else ():
-        out &= _kinds(part, root, budget)
+        out &= kinds_in(part, root, budget)
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/"):
-        here = root
-        for key in reference[2:].split("/"):
-            here = here.get(key) if isinstance(here, Mapping) else None
-        out &= _kinds(here, root, budget)
+        out &= kinds_in(value_at(root, reference[1:]), root, budget)
     return frozenset(out) or KINDS

@@ -34,15 +34,8 @@ from mypt_spec.bodies.strict_json import DefinitionsError, canonical, faults, st
 HEAD, TAIL = "namespace functions {\n\n", "} // namespace functions"
 FUNCTION_KEYS = ("name", "description", "parameters", "strict")
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
-_WORDS = {
-    "string": "string",
-    "number": "number",
-    "integer": "number",
-    "boolean": "boolean",
-    "null": "null",
-    "object": "object",
-    "array": "any[]",
-}
+_WORDS = {word: word for word in ("string", "number", "boolean", "null", "object")}
+_WORDS |= {"integer": "number", "array": "any[]"}
 _BASES = {word: kind for kind, word in _WORDS.items() if kind != "integer"}
 _BASE = re.compile(r"any\[\]|string|number|boolean|null|object")
 _STRING = re.compile(r'("(?:[^"\\]|\\.)*")')
@@ -53,8 +46,8 @@ _COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
 
 def write_namespace(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
     """Returns the canonical text of definitions; no string in it spells a tag (`literals`)."""
-    writer = _Writer(literals)
-    return HEAD + "".join(writer.function(tool["function"]) + "\n\n" for tool in tools) + TAIL
+    writer, functions = _Writer(literals), [tool.get("function", tool) for tool in tools]
+    return HEAD + "".join(writer.function(one) + "\n\n" for one in functions) + TAIL
 
 
 def read_namespace(text: str) -> list[dict[str, Any]]:

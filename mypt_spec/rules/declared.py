@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from mypt_spec.bodies.definitions import function_of, parameters_of
+from mypt_spec.bodies.definitions import parameters_of
 from mypt_spec.bodies.json_body import NAME, Call, calls_in, names_called, value_in
 from mypt_spec.bodies.json_schema import Patience, SchemaError, undeclared
 from mypt_spec.bodies.strict_json import escape
+from mypt_spec.bodies.tagged import function_of
 from mypt_spec.episode import Episode, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.rules.context import Context

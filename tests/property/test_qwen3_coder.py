@@ -123,7 +123,7 @@ def test_an_argument_comes_back_or_is_found(value: Any, schema: Record, key: str
     try:
         name, texts = tagged.read_tagged(text)
         back = tagged.typed(name, texts, types)
-    except tagged.TaggedFault:
+    except tagged.Fault:
         assert codes & {"MYP301", "MYP320"}
         return
     same = json.dumps(back) == json.dumps(arguments)
@@ -149,7 +149,7 @@ def test_any_text_is_read_or_refused_and_comes_back(text: str) -> None:
         try:
             name, texts = tagged.read_tagged(body)
             assert tagged.write_tagged(name, texts, LITERALS) == body
-        except tagged.TaggedFault as fault:
+        except tagged.Fault as fault:
             offset = fault.offset
         assert 0 <= offset <= len(body)
 
