@@ -55,7 +55,7 @@ STRING, NAME, OBJECT = "string", "name", "object"
 JSON, LIST, LANGUAGE = "JSON value", "array", "language"
 ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
 NUMBER = "number"  # 0 or more
-_PYTHON = {
+PYTHON = {
     STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list, BOOLEAN: bool,
     INTEGER: int,
 }  # fmt: skip
@@ -247,7 +247,7 @@ class _Checker:
                     self.add("MYP102", f'{noun} has no "{key}"', at, help=hint)
                     readable = False
                 continue
-            value, expected = item[key], _PYTHON.get(spec.kind)
+            value, expected = item[key], PYTHON.get(spec.kind)
             if value.__class__ is expected and spec.kind in _PLAIN:
                 continue
             readable = self.value(item, key, spec, f"{at}/{escape(key)}", noun) and readable
@@ -269,7 +269,7 @@ class _Checker:
             if wrong:
                 self.add("MYP104", f'"{key}" of {noun} {wrong}', at, help=WEIGHT_HELP)
             return not wrong
-        expected = _PYTHON.get(spec.kind)
+        expected = PYTHON.get(spec.kind)
         fits = expected is None or isinstance(value, expected)
         if fits and not (expected is int and isinstance(value, bool)):
             if spec.items is not None:

@@ -16,11 +16,10 @@ from mypt_spec.bodies.type_names import other_types, type_notes
 from mypt_spec.bodies.typescript import FUNCTION_KEYS
 from mypt_spec.episode import Episode, Place
 from mypt_spec.findings import Finding, Fix, regraded
-from mypt_spec.record_schema import BOOLEAN, LIST, OBJECT, STRING
+from mypt_spec.record_schema import BOOLEAN, OBJECT, PYTHON, STRING
 from mypt_spec.rules.context import Context
 from mypt_spec.table import TokenTable
 
-TYPES = {STRING: str, OBJECT: dict, BOOLEAN: bool, LIST: list}
 # The keys of a function that a tool has, with their types, and whether they must be there.
 _FUNCTION = {
     "name": (STRING, True),
@@ -164,7 +163,7 @@ class Objects:
             if key not in value:
                 if required:
                     self.add("MYP102", f'{noun} has no "{key}"', at, keep=keep)
-            elif not isinstance(value[key], TYPES[kind]):
+            elif not isinstance(value[key], PYTHON[kind]):
                 problem = f'"{key}" of {noun} must be {kind}, got {kind_of(value[key])}'
                 self.add("MYP104", problem, f"{at}/{key}", keep=keep)
         for key in [key_text(k) for k in value if k not in fields] if closed else ():

@@ -55,11 +55,12 @@ _INSIDE = frozenset({
     "items", "prefixItems", "additionalItems", "contains", "unevaluatedItems", "patternProperties",
     "additionalProperties", "unevaluatedProperties", "propertyNames",
 })  # fmt: skip
-# Formats that the library knows, and that are not checked.
-_UNCHECKED = (
+# Formats that the library knows, and that are not checked, or not so strictly.
+_FORMATS: dict[str, Callable[[str], bool]] = dict.fromkeys((
     "date-time", "duration", "hostname", "idn-hostname", "iri", "iri-reference", "json-pointer",
     "relative-json-pointer", "time", "uri", "uri-reference", "uri-template",
-)  # fmt: skip
+), lambda _: True)  # fmt: skip
+_FORMATS |= dict.fromkeys(("email", "idn-email"), lambda text: "@" in text)
 
 
 class SchemaError(ValueError):
@@ -249,7 +250,7 @@ def _compile(source: bytes) -> _Compiled:
 
 
 def _validator(draft: Any, source: bytes) -> Any:
-    return draft(source.decode(), offline=True, validate_formats=True, mask="_", formats=_formats())
+    return draft(source.decode(), offline=True, validate_formats=True, mask="_", formats=_FORMATS)
 
 
 def _without_dangling(schema: Any) -> bytes:
@@ -272,12 +273,6 @@ def _may_be_nowhere(error: Any) -> bool:
 
 _remembered = lru_cache(maxsize=512)(_compile)
 _remembered_large = lru_cache(maxsize=4)(_compile)
-
-
-@cache
-def _formats() -> dict[str, Callable[[str], bool]]:
-    addresses = dict.fromkeys(("email", "idn-email"), lambda text: "@" in text)
-    return dict.fromkeys(_UNCHECKED, lambda _: True) | addresses
 
 
 def _draft(schema: Any) -> tuple[Any, Any]:

@@ -44,31 +44,24 @@ def nested(depth: int) -> Any:
 
 def arguments(depth: int) -> Any:
     """Returns the type of plain JSON objects whose values nest so deep."""
-    return _map_of(nested(depth))
-
-
-# What mypy takes for types of values, it does not take from variables.
-def _listed(kind: Any) -> Any:
-    return list.__class_getitem__(kind)
-
-
-def _map_of(kind: Any) -> Any:
-    return dict.__class_getitem__((str, kind))
+    kind: Any = nested(depth)
+    return dict[str, kind]
 
 
 @cache
 def _schema() -> Any:
     number: Any = _Integer | _Float
     count: Any = _Count
+    default: Any = nested(2)
     fields: dict[str, Any] = {
         "type": _Word | Annotated[set[_Word], Meta(min_length=1)],
         **dict.fromkeys(("title", "description", "format"), str),
         **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), number),
         **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), count),
         **dict.fromkeys(("uniqueItems", "nullable"), bool),
-        "default": nested(2),
+        "default": default,
         "enum": list[Scalar],
-        "examples": _listed(nested(2)),
+        "examples": list[default],
         "required": set[str],
     }
     inner: Any = None
@@ -77,7 +70,7 @@ def _schema() -> Any:
         never = ("items", "properties", "anyOf", "oneOf", "allOf")
         extra: dict[str, Any] = {"additionalProperties": bool, **dict.fromkeys(never, UnsetType)}
         if inner is not None:
-            extra = {"items": inner, "properties": _map_of(inner)}
+            extra = {"items": inner, "properties": dict[str, inner]}
             extra["additionalProperties"] = bool | inner
             extra |= dict.fromkeys(("anyOf", "oneOf", "allOf"), several(inner))
         inner = struct("Schema", fields | extra)
@@ -108,7 +101,7 @@ def decoders(name: Any, description: Any, parameters: Any) -> Decoders:
 
 def several(kind: Any) -> Any:
     """Returns the type of lists of values of a type, of one at least."""
-    return Annotated[_listed(kind), Meta(min_length=1)]
+    return Annotated[list[kind], Meta(min_length=1)]
 
 
 @cache
