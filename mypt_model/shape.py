@@ -5,7 +5,7 @@ This module exists apart from `llama` so that commands that run no model start w
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 _LARGEST = 1 << 24  # no model has a larger size
@@ -40,14 +40,8 @@ class LlamaConfig:
     pad_token_id: int | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocab_size",
-            "hidden_size",
-            "intermediate_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "num_key_value_heads",
-        ):
+        sizes = [field.name for field in fields(self) if field.default is MISSING]
+        for name in sizes:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ModelError(f"{name} is {value!r}, expected a whole number above 0")

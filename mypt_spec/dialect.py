@@ -194,11 +194,6 @@ class Dialect:
         findings += [] if episode is None else self.validate(episode, limits=limits)
         return episode, findings
 
-    @property
-    def preferences(self) -> bool:
-        """Returns whether records of the dialect can rank two answers, or label one."""
-        return self.adapter.ranks
-
     def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
         """Returns (other, label), the judgement on its answer that a legal record holds.
 

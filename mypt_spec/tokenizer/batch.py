@@ -18,7 +18,7 @@ import tempfile
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -53,22 +53,9 @@ _WORTH = 4 << 20  # characters from which on it pays to load an engine for a lar
 _met = Counter[str]()  # characters that were to be encoded, by the name of the encoding
 
 
-class Engine(Protocol):
-    """Encodes joined texts, each as if it were alone, with the package `library`."""
-
-    library: str
-
-    def encode(self, joined: str) -> npt.NDArray[np.uint32]:
-        """Returns the ids (uint32, shape (n,)), with that of `BETWEEN` between texts."""
-
-    def doubts(self, joined: str) -> re.Pattern[str] | None:
-        """Returns a pattern that finds the texts which must be encoded one by one, None for none.
-
-        Raises ValueError for a lone surrogate.
-        """
-
-
-def engine_for(base: tiktoken.Encoding, between: int, pattern: str, size: int) -> Engine | None:
+def engine_for(
+    base: tiktoken.Encoding, between: int, pattern: str, size: int
+) -> _Simple | _Giga | None:
     """Returns the engine for texts of so many characters, None where there is none for `pattern`,
     or where it does not pay yet to load one: that takes longer than encoding a few files.
     """
@@ -85,7 +72,7 @@ GPT2 = "gpt2"
 
 
 @cache
-def engine(base: tiktoken.Encoding, between: int, pattern: str) -> Engine:
+def engine(base: tiktoken.Encoding, between: int, pattern: str) -> _Simple | _Giga:
     """Returns the fastest engine that is installed and can hold the vocabulary.
 
     `between` is the id of `BETWEEN`, which no other token has; `pattern` is one of `SCHEMES`.
@@ -120,7 +107,10 @@ _WIDE_SPACES = (*_SPACES, *range(0xE28080, 0xE2808B))
 
 
 class _Simple:
-    """tiktoken with a pattern that cuts all but long runs of white space as the usual one does."""
+    """tiktoken with a pattern that cuts all but long runs of white space as the usual one does.
+
+    An engine encodes joined texts, each as if it were alone, with the package `library`.
+    """
 
     library = "tiktoken"
 
@@ -136,12 +126,17 @@ class _Simple:
         )
 
     def encode(self, joined: str) -> npt.NDArray[np.uint32]:
+        """Returns the ids (uint32, shape (n,)), with that of `BETWEEN` between texts."""
         ids: npt.NDArray[np.uint32] = self.encoding.encode_to_numpy(
             joined, allowed_special={BETWEEN}, disallowed_special=()
         )
         return ids
 
     def doubts(self, joined: str) -> re.Pattern[str] | None:
+        """Returns a pattern that finds the texts which must be encoded one by one, None for none.
+
+        Raises ValueError for a lone surrogate.
+        """
         return _LONG_RUN if _long_runs(joined.encode()) else None
 
 

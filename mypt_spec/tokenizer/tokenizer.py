@@ -86,9 +86,6 @@ def gpt2() -> tiktoken.Encoding:
     )
 
 
-BASES = {"gpt2": gpt2}
-
-
 def _absent(name: str, kind: str) -> tiktoken.Encoding:
     hint = "name one, with --vocab for instance"
     raise VocabularyError(f"{name} has ids only on a vocabulary ({kind}): {hint}")
@@ -115,7 +112,7 @@ class Tokenizer:
             self.files, absent = {}, partial(_absent, table.name, table.required.kind)
             self._text = Bpe(absent, (GPT2_PATTERN,))
         else:
-            self._text = Bpe(BASES[table.base_vocabulary], (GPT2_PATTERN,))
+            self._text = Bpe(gpt2, (GPT2_PATTERN,))
         self._by_id = {i: s.encode() for s, i in self.special.items()}
         self._lengths: dict[int, int] = {}
 

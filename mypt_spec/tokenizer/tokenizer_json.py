@@ -189,21 +189,21 @@ def _ranks(
 
 def _alone(content: dict[str, Any], tokens: list[str]) -> list[bool]:
     """Returns for each token whether the merges join its bytes to it."""
-    from tokenizers import Tokenizer
-
     bare = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
         "normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": None,
         "model": content["model"] | {"ignore_merges": False, "unk_token": None},
     }  # fmt: skip
     vocab = content["model"]["vocab"]
-    encoded = _library(bare, Tokenizer).encode_batch(tokens, add_special_tokens=False)
+    encoded = _library(bare).encode_batch(tokens, add_special_tokens=False)
     return [e.ids == [vocab[token]] for token, e in zip(tokens, encoded, strict=True)]
 
 
-def _library(content: dict[str, Any], kind: Any) -> Any:
+def _library(content: dict[str, Any]) -> Any:
+    from tokenizers import Tokenizer
+
     try:
-        return kind.from_str(json.dumps(content))
+        return Tokenizer.from_str(json.dumps(content))
     except Exception as error:  # the library raises plain Exception
         raise ValueError(f"the library tokenizers cannot read it: {error}") from None
 
@@ -226,9 +226,7 @@ def _try(content: dict[str, Any], vocabulary: Vocabulary, added: list[str], befo
     That has each text that was `added`, too: beside letters, spaces and itself. The library gets
     the special token `before` it, so that it does not begin the input.
     """
-    from tokenizers import Tokenizer
-
-    library = _library(content | {"truncation": None, "padding": None}, Tokenizer)
+    library = _library(content | {"truncation": None, "padding": None})
     probe = PROBE + "".join(f"a{text}b {text} {text}{text}\n" for text in added)
     apart, text = probe + normalize("NFD", probe), probe + normalize("NFC", probe)
     given, probe = (apart, text) if vocabulary.composed else (probe, probe)

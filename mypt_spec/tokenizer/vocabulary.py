@@ -25,7 +25,7 @@ import binascii
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,7 @@ from mypt_spec.table import IdSet, RequiredVocabulary
 FILE = "vocabulary.tiktoken"  # the name of a copy, which is kept with data made with it
 JSON_FILE = "vocabulary.json"  # the same of what is more than ranks
 COPIES = (FILE, JSON_FILE)
+FLAGS = ("by_character", "composed", "leads")  # fields of a Vocabulary
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 VERSION = "mypt_vocabulary"
 # Bytes without a token are those of characters that a vocabulary was not made for; never of these.
@@ -95,22 +96,16 @@ def from_ranks(data: bytes, path: str) -> Vocabulary:
 
 
 def from_tokens(
-    ranks: dict[bytes, int],
-    special: dict[str, int],
-    patterns: Patterns,
-    *,
-    by_character: bool = False,
-    composed: bool = False,
-    leads: bool = False,
+    ranks: dict[bytes, int], special: dict[str, int], patterns: Patterns, **flags: bool
 ) -> Vocabulary:
     """Returns the vocabulary of these tokens; equal ones have equal bytes.
 
-    Raises ValueError for a vocabulary that has no token for a letter of ASCII.
+    `flags` are those of FLAGS, false where left out. Raises ValueError for a vocabulary that has no
+    token for a letter of ASCII.
     """
     rows = [*ranks.items()]
-    if not by_character:
+    if not flags.get("by_character"):
         rows.sort(key=lambda item: item[1])
-    flags = {"by_character": by_character, "composed": composed, "leads": leads}
     plain = not special and patterns == (GPT2_PATTERN,) and not any(flags.values())
     if plain and not _lacking(ranks) and [rank for _, rank in rows] == list(range(len(rows))):
         return _vocabulary(FILE, write_ranks(ranks), ranks, {}, patterns)
@@ -121,10 +116,9 @@ def from_tokens(
         runs[-1][1].append(base64.b64encode(token).decode())
     ordered = dict(sorted(special.items(), key=lambda item: item[1]))
     content: dict[str, Any] = {VERSION: 1, "patterns": patterns, "special": ordered}
-    content |= {flag: True for flag, value in flags.items() if value} | {"tokens": runs}
+    content |= {flag: True for flag in FLAGS if flags.get(flag)} | {"tokens": runs}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-    vocabulary = _vocabulary(JSON_FILE, data, ranks, ordered, patterns)
-    return replace(vocabulary, by_character=by_character, composed=composed, leads=leads)
+    return _vocabulary(JSON_FILE, data, ranks, ordered, patterns, **flags)
 
 
 def match_required(vocabulary: Vocabulary, required: RequiredVocabulary) -> Vocabulary:
@@ -150,7 +144,7 @@ def from_json_file(data: bytes, content: dict[str, Any], path: str) -> Vocabular
         }
         special = {str(tag): int(i) for tag, i in content["special"].items()}
         patterns = tuple(map(str, content["patterns"]))
-        flags = {flag: bool(content.get(flag)) for flag in ("by_character", "composed", "leads")}
+        flags = {flag: bool(content.get(flag)) for flag in FLAGS}
         again = from_tokens(ranks, special, patterns, **flags)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise VocabularyError(f"{path}: is not a complete vocabulary: {error!r}") from None
@@ -160,8 +154,9 @@ def from_json_file(data: bytes, content: dict[str, Any], path: str) -> Vocabular
 
 
 def _vocabulary(
-    file: str, data: bytes, ranks: dict[bytes, int], special: dict[str, int], patterns: Patterns
-) -> Vocabulary:
+    file: str, data: bytes, ranks: dict[bytes, int], special: dict[str, int], patterns: Patterns,
+    **flags: bool,
+) -> Vocabulary:  # fmt: skip
     lacks = _lacking(ranks)
     if _NEEDED.intersection(lacks):
         raise ValueError(_NO_TOKEN.format(lacks[0], len(lacks)))
@@ -171,7 +166,7 @@ def _vocabulary(
         raise ValueError(f"gives one id to two tokens {', '.join(twice[:3])}".rstrip())
     digest = hashlib.sha256(data).hexdigest()
     name = f"{'ranks' if file == FILE else 'vocabulary'}-{digest[:16]}"
-    return Vocabulary(name, digest, ranks, data, file, special, patterns, ids)
+    return Vocabulary(name, digest, ranks, data, file, special, patterns, ids, {}, **flags)
 
 
 def _lacking(ranks: dict[bytes, int]) -> bytes:

@@ -153,7 +153,7 @@ class Options:
         if lacks:
             raise UsageError(lacks)
         dialect = self.loaded_dialect
-        if self.preferences and not dialect.preferences:
+        if self.preferences and not dialect.adapter.ranks:
             raise UsageError(
                 f"records of {self.dialect} hold no preferences: leave out --preferences"
             )
