@@ -13,8 +13,7 @@ from mypt.lint.commands import ABOUT, subcommand
 from mypt.lint.options import QUIET, options
 from mypt_cli.command import Command
 
-CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
-
+FINDINGS = 1  # the exit status
 PROG = "mypt-lint"
 EPILOG = """\
 examples:

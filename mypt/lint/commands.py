@@ -154,11 +154,8 @@ def _rules(chosen: argparse.Namespace) -> int:
         print("\n".join(table(sorted(RULES))))
     elif chosen.format == "json":
         keys = ("code", "name", "severity", "summary", "fix")
-        rows = [
-            (code, rule.name, rule.severity, rule.summary, rule.fix)
-            for code, rule in sorted(RULES.items())
-        ]
-        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=1))
+        rows = [{key: getattr(rule, key) for key in keys} for _, rule in sorted(RULES.items())]
+        print(json.dumps(rows, indent=1))
     else:
         width = max(len(rule.name) for rule in RULES.values())
         for code, rule in sorted(RULES.items()):

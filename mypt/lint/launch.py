@@ -14,7 +14,7 @@ from contextlib import closing
 from functools import partial
 from itertools import islice
 
-from mypt.lint.unit_job import Job, Outcome, Part, Refusal, check_unit, packed
+from mypt.lint.unit_job import Job, Outcome, Part, check_unit, packed
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.check.checker import Checker
@@ -100,8 +100,8 @@ def _outcomes(job: Job, engine: MakeEngine) -> Generator[Outcome]:
             waiting[attempt.unit] = attempt.result
             while first in waiting:
                 result = waiting.pop(first)
-                if isinstance(result, Refusal):
-                    raise UsageError(result.message)
+                if isinstance(result, UsageError):
+                    raise result
                 yield from result
                 first += 1
 

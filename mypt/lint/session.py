@@ -55,6 +55,7 @@ def lint(options: argparse.Namespace) -> int:
         )
     else:
         status = _Session(options, plan, known_keys(options, plan)).run()
+        status = CLEAN if options.exit_zero and status == FINDINGS else status
     for reason in plan.left_out.unreadable or ():
         print(f"mypt-lint: error: {reason}", file=sys.stderr)
     return FAILED if plan.left_out.unreadable else status
@@ -163,7 +164,7 @@ class _Session:
                 raise UsageError("--launcher only checks; remove it to fix")
             status = self.fix(groups, prepared)
             self.say(plan.left_out.line("--show-settings lists them, "))
-            return CLEAN if options.exit_zero and status == FINDINGS else status
+            return status
         if options.unsafe_fixes:
             raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
         self.say(self._not_launched(groups, prepared))
@@ -175,8 +176,7 @@ class _Session:
         self.say(plan.left_out.line("--show-settings lists them, "))
         if total.fixable and not options.write_baseline:
             self.say(fixable_line(total))
-        status = self.status(total)
-        return CLEAN if options.exit_zero and status == FINDINGS else status
+        return self.status(total)
 
     def _not_launched(self, groups: Sequence[Group], prepared: Sequence[str]) -> str:
         """Returns a line about what is checked here although there is a launcher; "" if nothing."""
@@ -203,7 +203,6 @@ class _Session:
             print(text, file=sys.stderr)
 
     def status(self, total: Summary) -> int:
-        """Returns the exit status for what was counted."""
         if total.by_code["MYP901"]:
             return FAILED
         if self.options.write_baseline:
@@ -278,7 +277,11 @@ class _Session:
         keys: set[Key] = set()
         accepted = self.baseline_keys or frozenset()
         wants_all = options.write_baseline or self.baseline_keys is None
-        with self._outputs(sources, output) as out:
+        places = outputs_of(options.format or [self.plan.top["format"]], output)
+        if options.statistics or options.write_baseline:  # findings are only counted
+            places = []
+        paths = [source.path for source in sources]
+        with Outputs(places, paths, show_all=options.show_all) as out:
             with Bar(sources, quiet=options.quiet) as bar:
                 for chunk in chain(self._checked(groups), folders):
                     bar.at(chunk.position)
@@ -294,13 +297,6 @@ class _Session:
             sys.stdout.flush()
         self._baseline(keys, total)
         return total
-
-    def _outputs(self, sources: list[Source], output: str | None) -> Outputs:
-        options = self.options
-        places = outputs_of(options.format or [self.plan.top["format"]], output)
-        if options.statistics or options.write_baseline:  # findings are only counted
-            places = []
-        return Outputs(places, [source.path for source in sources], show_all=options.show_all)
 
     def _checked(self, groups: list[Group]) -> Iterator[Chunk]:
         """Yields the findings of all lines, and of the whole data set where these are wanted."""

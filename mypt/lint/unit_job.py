@@ -65,20 +65,16 @@ class Outcome:
     broken: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A unit that cannot be read, however often it is tried; the message is for the user."""
-
-    message: str
-
-
 def packed(job: Job) -> bytes:
     """Returns a job as bytes, with the version that can read it."""
     return pickle.dumps((mypt_spec.__version__, _fingerprints(job), pickle.dumps(job)))
 
 
-def check_unit(data: bytes, number: int) -> list[Outcome] | Refusal:
-    """Returns what is found in a unit, an outcome for each of its pieces."""
+def check_unit(data: bytes, number: int) -> list[Outcome] | UsageError:
+    """Returns what is found in a unit, an outcome for each of its pieces.
+
+    Returns the error of one that cannot be read, however often it is tried.
+    """
     try:
         job, fast = _load_job(data)
         if any(part.input.local for part in job.parts):
@@ -86,7 +82,7 @@ def check_unit(data: bytes, number: int) -> list[Outcome] | Refusal:
                 os.chdir(job.folder)
         return [_piece(job, fast, piece) for piece in job.units[number]]
     except UsageError as error:
-        return Refusal(str(error))
+        return UsageError(str(error))
 
 
 @lru_cache(maxsize=1)

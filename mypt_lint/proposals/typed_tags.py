@@ -188,10 +188,9 @@ class TypedTags:
             yield without, False
 
     def _takes(self, events: list[Event], first: int, last: int) -> bool:
-        steps = self.dialect.automaton.steps
-        state = self._states[first] if first < len(self._states) else None
-        for event in events:
-            state = None if state is None else steps[state].get(event.terminal)
+        terminals = (event.terminal for event in events)
+        start = self._states[first] if first < len(self._states) else None
+        state = None if start is None else self.dialect.automaton.run(terminals, start)
         if state is None:
             return False
         if (last, state) not in self._ends:

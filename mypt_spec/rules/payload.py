@@ -24,7 +24,7 @@ from mypt_spec.bodies.json_body import (
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, lone_surrogate, pointer_to
 from mypt_spec.bodies.tagged import Types
-from mypt_spec.damage.near_miss import near_miss
+from mypt_spec.damage.near_miss import near_miss, near_misses
 from mypt_spec.damage.untagged import is_body
 from mypt_spec.episode import Attrs, Part, Place
 from mypt_spec.findings import Finding
@@ -165,12 +165,10 @@ def near_miss_tag(context: Context) -> Iterator[Finding]:
     for run in context.texts if near_miss(context.content, context.table) else ():
         if run.body not in UNESCAPED:
             continue
-        miss = near_miss(run.event.text, context.table)
-        while miss is not None:
+        for miss in near_misses(run.event.text, context.table):
             at = run.event.at._replace(span=_span(run, miss.start, miss.end))
             message = f"`{miss.text}` is not a tag; did you mean `{miss.tag}`?"
             yield Finding("MYP303", message, *at, help="correct the spelling, or remove it")
-            miss = near_miss(run.event.text, context.table, miss.end)
 
 
 @check("MYP304")
