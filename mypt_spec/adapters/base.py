@@ -170,17 +170,14 @@ class Unread(Adapter):
     SCHEMA = RecordSchema({}, {})
 
     def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
-        """Returns a finding that says what to do."""
         message = "nothing here says how to read records of this dialect"
         hint = "name the folder with its adapter.py: --dialect ./FOLDER"
         return None, [Finding("MYP101", message, help=hint)], ""
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
-        """Returns no messages."""
         return []
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
-        """Raises ValueError."""
         raise ValueError("nothing here says how to write records of this dialect")
 
 

@@ -39,7 +39,6 @@ class GabGPT(Adapter):
         return out
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
-        """Returns the canonical record of an Episode."""
         messages = []
         think: dict[str, str] = {}
         for message in episode.messages:

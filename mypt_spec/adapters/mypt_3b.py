@@ -49,7 +49,6 @@ class Phase3B(Adapter):
         return out
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
-        """Returns the canonical record of an Episode."""
         record: dict[str, Any] = {}
         messages = []
         context: dict[str, Any] = {}

@@ -37,7 +37,6 @@ class CharacterEncoding(tiktoken.Encoding):
         self._bytes_of = {i: token for token, i in tokens.items()}
 
     def encode_ordinary(self, text: str) -> list[int]:
-        """Returns the ids of a text."""
         return [i for rank in super().encode_ordinary(text) for i in self._ids_of[rank]]
 
     def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:

@@ -65,7 +65,6 @@ class RecordSplitter(Splitter):
         self.opt_out = opt_out
 
     def split(self, lines: list[bytes]) -> Splits:
-        """Returns what lines split into."""
         out = Splits([], [], [], {})
         for i, raw in enumerate(lines):
             key = None
@@ -97,8 +96,6 @@ class RecordSplitter(Splitter):
 
 
 class _Walk:
-    """Splits one record."""
-
     def __init__(self, record: dict[str, Any]) -> None:
         self.texts: list[str] = []
         self.metadata: list[Any] = []
