@@ -81,8 +81,6 @@ def _values(action: Action, word: str) -> dict[str, str] | None:
         from mypt_lint.report import FORMATS
 
         return _begin(dict.fromkeys(FORMATS, ""), word)
-    if action.dest == "shell":
-        return _begin(dict.fromkeys(SCRIPTS, ""), word)
     if action.dest in ("explain", "rule"):
         return _begin({"all": "", **_rules()}, word)
     if action.dest in ("select", "ignore"):  # several, with commas between them

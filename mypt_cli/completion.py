@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from mypt_cli.command import Command
-from mypt_cli.errors import UsageError, suggestion
 from mypt_cli.parser import Parser
 
 _BASH = """\
@@ -72,14 +71,10 @@ def command(name: str, completed: Iterable[str]) -> Command:
 
 
 def _options(out: Parser) -> None:
-    out.group("input")("SHELL", "bash, zsh or fish", dest="shell", nargs="?", default="")
+    out.group("input")("SHELL", "bash, zsh or fish", dest="shell", choices=[*SCRIPTS])
 
 
 def _print_script(options: Namespace, *, completed: Iterable[str]) -> int:
-    shell = options.shell
-    if shell not in SCRIPTS:
-        hint = suggestion(shell, SCRIPTS, f"name one of {', '.join(SCRIPTS)}")
-        raise UsageError(f"no script for {shell!r}{hint}")
     names = " ".join(["mypt", *(f"mypt-{name}" for name in completed)])
-    sys.stdout.write(SCRIPTS[shell].format(names=names))
+    sys.stdout.write(SCRIPTS[options.shell].format(names=names))
     return 0

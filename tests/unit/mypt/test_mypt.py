@@ -60,7 +60,9 @@ def test_help_and_what_is_mistyped(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "prepar"]) == 2
     assert "did you mean prepare?" in capsys.readouterr().err
     assert main(["--version"]) == 0
-    assert main(["completion", "bahs"]) == 2
+    with pytest.raises(SystemExit) as stop:
+        main(["completion", "bahs"])
+    assert stop.value.code == 2
     assert "did you mean bash?" in capsys.readouterr().err
 
 
