@@ -1,7 +1,7 @@
 """Encodes renderings of a chat template by the vocabulary of the model.
 
 Input are renderings with the places of their texts. Output are ids, and where each begins. Texts
-between special tokens that many renderings share, such as the names of roles, are encoded once.
+between special tokens that several renderings share, such as the names of roles, are encoded once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import is_normalized, normalize
 
 from mypt_lint.template.align import Aligned, spelled
-from mypt_spec.memo import Memo
 from mypt_spec.tokenizer.bpe import Bpe, encoding
 from mypt_spec.tokenizer.vocabulary import Vocabulary
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     Ids = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     EncodeBatch = Callable[[list[str]], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
-_LITERALS, _ROOM = 4096, 4 << 20  # literals that are kept, and their code points
 _BY_ASCII = re.compile(r"[\x00-\x7f][^\x00-\x7f]*|[^\x00-\x7f]+")
 
 
@@ -40,23 +38,13 @@ class _Parts(NamedTuple):
     origins: list[int] | None
 
 
-class _Literal(NamedTuple):
-    """A literal: up to its first special token, the ids from there to its last, and the rest."""
-
-    head: str
-    ids: npt.NDArray[np.int64]
-    tail: str
-
-
 class RenderingEncoder:
-    """Encodes renderings by one vocabulary, and keeps the ids of literals."""
+    """Encodes renderings by one vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self._bpe = Bpe(partial(encoding, vocabulary), vocabulary.patterns)
-        self._literals: Memo[str, _Literal] = Memo(_LITERALS, room=_ROOM)
-        absent = b"".join(b"\\x%02x" % byte for byte in vocabulary.lacks)
-        self._absent = re.compile(b"[" + absent + b"]" if absent else b"(?!)")
+        self._lacks = frozenset(vocabulary.lacks)
 
     def load(self) -> None:
         """Loads what the first rendering would load."""
@@ -99,7 +87,7 @@ class RenderingEncoder:
         parts: list[_Parts | ValueError] = []
         for aligned in renderings:
             try:
-                parts.append(self._of_literals(aligned) or self._of_runs(aligned))
+                parts.append(self._parts(aligned))
             except ValueError as error:
                 parts.append(error)
         some = [each.parts for each in parts if isinstance(each, _Parts)]
@@ -127,65 +115,26 @@ class RenderingEncoder:
             starts = (np.cumsum(begins) - 1)[starts]
         return ids, starts if parts.origins is None else np.array(parts.origins, np.int64)[starts]
 
-    def _of_literals(self, aligned: Aligned) -> _Parts | None:
-        """Returns the parts of a rendering that is encoded as it is, None for another.
-
-        Special tokens are looked for once in each literal, which many renderings share.
-        """
-        text = aligned.text
-        if self.vocabulary.leads or not self._is_plain(text):
-            return None
-        parts: list[str | npt.NDArray[np.int64]] = []
-        run, at = "", 0
-        for start, end in (
-            *((piece.start, piece.end) for piece in aligned.pieces),
-            (len(text),) * 2,
-        ):
-            if start > at:
-                literal = text[at:start]
-                entry = self._literals.entries.get(literal) or self._literal(literal)
-                run += entry.head
-                if len(entry.ids):
-                    parts += [run, entry.ids] if run else [entry.ids]
-                    run = entry.tail
-            run += text[max(start, at) : end]
-            at = max(at, end)
-        return _Parts([*parts, run] if run else parts, text, None)
-
-    def _literal(self, literal: str) -> _Literal:
-        """Returns a literal taken apart. Raises ValueError for a token that is not encoded."""
-        import numpy as np
-
-        tags = [*self.tags.finditer(literal)]
-        ids = list[int]()
-        for n, tag in enumerate(tags):
-            ids += self._bpe.encode(literal[tags[n - 1].end() : tag.start()]) if n else []
-            ids.append(self._special(tag[0]))
-        bounds = (tags[0].start(), tags[-1].end()) if tags else (len(literal),) * 2
-        entry = _Literal(literal[: bounds[0]], np.array(ids, np.int64), literal[bounds[1] :])
-        return self._literals.keep(literal, entry, len(literal))
-
-    def _is_plain(self, text: str) -> bool:
-        """Returns whether a text is encoded as it is, and every byte of it has a token."""
-        composed = self.vocabulary.composed and not is_normalized("NFC", text)
-        try:
-            return not (composed or self._absent.search(text.encode()))
-        except UnicodeEncodeError:
-            return False
-
     def _special(self, tag: str) -> int:
         if why := self.vocabulary.unfit.get(tag):
             raise ValueError(f"the special token {tag!r} {why}")
         return self.vocabulary.special[tag]
 
-    def _of_runs(self, aligned: Aligned) -> _Parts:
+    def _parts(self, aligned: Aligned) -> _Parts:
         """Returns the parts of a rendering: texts between special tokens. Raises ValueError."""
         import numpy as np
 
         text, at, parts, whole, origins = aligned.text, 0, list[Any](), "", list[int]()
+        composes = self.vocabulary.composed and not is_normalized("NFC", text)
         for tag in self._tags_in(aligned):
             start, end = tag.span() if tag else (len(text), len(text))
-            run, places = self._as_encoded(text, at, start)
+            run = text[at:start]
+            if absent := self._lacks and self._lacks.intersection(run.encode()):
+                raise ValueError(f"the vocabulary has no token for the byte {min(absent):#04x}")
+            if composes:
+                run, places = _composed(run, at)
+                origins += [*places, *range(start, end)]
+                whole += run + text[start:end]
             if not at and run and self.vocabulary.leads:
                 raise ValueError(
                     "the template begins with text, before which the tokenizer puts a space; "
@@ -193,26 +142,8 @@ class RenderingEncoder:
                 )
             run.encode()  # raises for a lone surrogate
             parts += [run, np.array([self._special(tag[0])])] if tag else [run]
-            whole += run + text[start:end]
-            origins += [*places, *range(start, end)]
             at = end
-        return _Parts(parts, whole, origins)
-
-    def _as_encoded(self, text: str, start: int, end: int) -> tuple[str, Sequence[int]]:
-        """Returns a part of a text as the tokenizer sees it, and from where each character is."""
-        run = text[start:end]
-        lacks = self.vocabulary.lacks
-        if lacks and (absent := set(lacks).intersection(run.encode())):
-            raise ValueError(f"the vocabulary has no token for the byte {min(absent):#04x}")
-        if not self.vocabulary.composed or is_normalized("NFC", run):
-            return run, range(start, end)
-        out, origins = "", list[int]()
-        for part in _BY_ASCII.finditer(run):  # nothing is composed across the beginning of a part
-            composed = normalize("NFC", part[0])
-            same = composed == part[0]
-            origins += [start + part.start() + i * same for i in range(len(composed))]
-            out += composed
-        return out, origins
+        return _Parts(parts, whole, origins) if composes else _Parts(parts, text, None)
 
     def _tags_in(self, aligned: Aligned) -> Iterator[re.Match[str] | None]:
         """Yields the special tokens that the template writes, and None for the end."""
@@ -222,3 +153,14 @@ class RenderingEncoder:
             if not any(a < tag.end() and tag.start() < b for a, b in inside[n : n + 2]):
                 yield tag
         yield None
+
+
+def _composed(run: str, start: int) -> tuple[str, list[int]]:
+    """Returns a text in NFC, and from where each of its characters is, counted from `start`."""
+    out, origins = "", list[int]()
+    for part in _BY_ASCII.finditer(run):  # nothing is composed across the beginning of a part
+        composed = normalize("NFC", part[0])
+        same = composed == part[0]
+        origins += [start + part.start() + i * same for i in range(len(composed))]
+        out += composed
+    return out, origins
