@@ -1,7 +1,5 @@
 """Answers the scripts of `mypt_cli.completion`: the candidates for a word of a command line."""
 
-from __future__ import annotations
-
 import os
 from argparse import Action
 from collections.abc import Mapping, Sequence

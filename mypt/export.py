@@ -1,7 +1,5 @@
 """Runs `mypt-export`: a checkpoint becomes a Hugging Face folder, with files for servers."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

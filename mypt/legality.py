@@ -3,8 +3,6 @@
 This is the only place where training runs the decoder.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial

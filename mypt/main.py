@@ -1,7 +1,5 @@
 """Runs the command `mypt`: `mypt lint` is `mypt-lint`, and so on. Its help imports no engine."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

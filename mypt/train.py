@@ -3,8 +3,6 @@
 The result goes to stdout, progress to stderr.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

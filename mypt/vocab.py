@@ -3,8 +3,6 @@
 A summary goes to stderr.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter

@@ -9,8 +9,6 @@ leaves it; in both cases the old file or folder is as it was.
     with folder(path) as made:          a folder of files
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -5,8 +5,6 @@ commands. The answer is a line `files` or `words`, which says whether file names
 line for each candidate, with its help as the shell expects it.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Holds faults of the call, not of the data, and suggests what was probably meant."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Sequence
 

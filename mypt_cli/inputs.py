@@ -1,7 +1,5 @@
 """Reads small files that options name: texts, and lists of tools."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Makes strings of users printable: every character is shown, and no terminal obeys any."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from typing import TextIO

@@ -1,7 +1,5 @@
 """Takes apart the names of objects: URLs, local paths and patterns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Input are the steps that were given, and those that were read back; output are p
 engine makes losses of these.
 """
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence

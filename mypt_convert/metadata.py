@@ -3,8 +3,6 @@
 No format trains on metadata, and each has a place for it: on the record and on its messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any

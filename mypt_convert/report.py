@@ -1,7 +1,5 @@
 """Counts and prints the outcome for every record, line by line and in sums that add up."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO

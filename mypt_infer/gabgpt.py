@@ -4,8 +4,6 @@ Input and output are logs, which are serialised text. Implements `grammar/gabgpt
 The results of `prepare` and `prepare_raw` are legal beginnings if the log was one, or raw text.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from itertools import takewhile

@@ -3,8 +3,6 @@
 These functions are for callers that have text and no log, such as existing chat loops.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

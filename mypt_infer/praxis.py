@@ -12,8 +12,6 @@ Implements `grammar/praxis/SPEC.md` sections 6 and 10.
 '<tout>4</tout>'
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass

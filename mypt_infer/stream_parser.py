@@ -25,8 +25,6 @@ piece is not exact:
 [('TEXT', 1, False), ('TIN_OPEN', 6, True)]
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from functools import lru_cache

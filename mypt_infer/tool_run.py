@@ -5,8 +5,6 @@ Whoever waits may stop waiting: a thread cannot be ended, so it continues alone;
 cancelled. Threads are daemons, so neither `asyncio.run` nor the interpreter's end waits for one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import contextvars

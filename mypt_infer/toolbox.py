@@ -4,8 +4,6 @@ Input: the name and the arguments of a call. Output: a JSON value. Whatever goes
 result that says so, because the model is the one who can correct it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ apart, generation reads a KV cache. Everything else is the same code in both, so
 when it runs as it did when it was trained.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol

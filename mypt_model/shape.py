@@ -3,8 +3,6 @@
 This module exists apart from `llama` so that commands that run no model start without torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 

@@ -4,8 +4,6 @@ Input are records, by the modules of the shapes; output goes to the checks that 
 to conversion. Nothing here is repaired: arguments and tools are as they were given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

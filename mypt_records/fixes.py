@@ -3,8 +3,6 @@
 Output are safe fixes of records. Whoever makes one proves it first (`mypt_lint.fix`).
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import warnings

@@ -4,8 +4,6 @@ Input is a folder of `grammar/`: a Lark grammar and a token table. A `Dialect` r
 and encodes by the same automaton, so that these cannot disagree.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

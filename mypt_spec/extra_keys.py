@@ -6,8 +6,6 @@ others, which the reports of the linter show once for each file, and an error wh
 record lacks was meant, or one that says something in another format.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

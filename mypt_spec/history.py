@@ -5,8 +5,6 @@ of earlier turns. Output: Episodes. At run time a model never sees what the temp
 it should not see it in training either.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise

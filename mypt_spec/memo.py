@@ -10,8 +10,6 @@ ordinary dict, so that reading is as fast as it can be. Only `keep` writes to it
 {1: 1, 2: 4}
 """
 
-from __future__ import annotations
-
 from itertools import islice
 from sys import maxsize
 from typing import Generic, TypeVar

@@ -5,8 +5,6 @@ share this code: only how events are read differs (lexer.py). For a text it also
 that were cut short or misspelt, which no event shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

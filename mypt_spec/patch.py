@@ -4,8 +4,6 @@ Input is a JSON value or a text, and a `Fix`; output is a new value, and the old
 All that fixes data goes through here, so that a fix does what its report shows.
 """
 
-from __future__ import annotations
-
 from copy import copy, deepcopy
 from typing import Any
 

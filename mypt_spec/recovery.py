@@ -28,8 +28,6 @@ but leaves `</myPT_assistant>` to be explained:
 [(5, 'USER_CLOSE')]
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush

@@ -4,8 +4,6 @@ Input is an Episode; output is its text in one of the dialect's layouts. Every t
 reading it back, so that no content can become structure (invariant 1).
 """
 
-from __future__ import annotations
-
 from mypt_spec.automaton import Automaton
 from mypt_spec.damage.untagged import with_tags
 from mypt_spec.episode import Episode, Event, events_of, top_level

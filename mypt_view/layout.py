@@ -3,8 +3,6 @@
 Every character is shown, none is obeyed by the terminal, and nothing is lost at a line's end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby

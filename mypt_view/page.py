@@ -6,8 +6,6 @@ unpacked when one of its episodes is shown. The script puts all of it into the d
 policy in the page allows this one script and this one style sheet, and no request at all.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Shows ids as text: which ids make which characters, and the text of one id by itself."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 User text goes through `Text` objects only, made visible.
 """
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Findings go to stdout, progress and the summary to stderr. Only what `--help` an
 imported before a run.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

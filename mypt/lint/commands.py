@@ -1,7 +1,5 @@
 """Runs the subcommands of `mypt-lint`: explain, rules, init, new-dialect, and others."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

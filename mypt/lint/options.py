@@ -1,7 +1,5 @@
 """Defines the options of `mypt-lint`, which its language server takes too."""
 
-from __future__ import annotations
-
 from mypt_cli.parser import Parser, positive
 from mypt_cli.store.gguf import model_path
 from mypt_lint.report import FORMATS

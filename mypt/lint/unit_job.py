@@ -5,8 +5,6 @@ Input: a job, which holds checkers and pieces of files, and the number of a unit
 holds no credentials.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Sequence

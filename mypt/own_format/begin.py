@@ -1,7 +1,5 @@
 """Writes a grammar folder to begin with: a small chat format that passes all checks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

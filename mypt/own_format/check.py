@@ -5,8 +5,6 @@ package pass in its tests: Lark and the automaton accept the same language, epis
 text, ids and records, the vectors hold, and what the decoder generates is legal.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter, deque

@@ -1,7 +1,5 @@
 """Makes legal episodes of a dialect by chance, from nothing but its automaton and token table."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -3,8 +3,6 @@
 The summary goes to stdout, progress to stderr. Subcommands for several machines are in `scale`.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

@@ -13,8 +13,6 @@ No string of JSON goes over a line end. One that does is taken to end there, so 
 with line ends a missing quote spoils one record, and not all that follow.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -5,8 +5,6 @@ instead of the records, a table of Parquet, or something that is no JSON. A reco
 with `{`, so `[` and an object after it is an array, whatever white space is between them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The only reader of a line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

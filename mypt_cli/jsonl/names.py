@@ -1,7 +1,5 @@
 """Names the files that commands read and write, and says by its name what a file is."""
 
-from __future__ import annotations
-
 import os
 
 from mypt_cli.jsonl.blocks import Packing

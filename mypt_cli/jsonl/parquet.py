@@ -4,8 +4,6 @@ Parquet has every key of a struct in every row, with null where the record had n
 is null is taken as absent, in structs and of a row; in lists, null stays.
 """
 
-from __future__ import annotations
-
 import base64
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Reads records as JSON values, in constant memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Says what a kind of store must do, and how its faults are named."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ user's cache; or the path itself if it is no GGUF file. transformers reads the f
 its chat template and its weights, which become bfloat16.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

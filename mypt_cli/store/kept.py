@@ -6,8 +6,6 @@ goes first when room is needed. Files take their names when they are complete, s
 nothing that is read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

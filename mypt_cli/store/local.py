@@ -1,7 +1,5 @@
 """Keeps objects as files in a local folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Retries are the caller's, so obstore makes none. Its messages hold URLs, and the
 credentials: of a message only the status and the store's own word for the fault are shown.
 """
 
-from __future__ import annotations
-
 import importlib
 import mmap
 import os

@@ -3,8 +3,6 @@
 Apart from the adapters, this is the only code that knows a dialect's JSON.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from mypt_convert.bridges.steps import Bridge

@@ -1,7 +1,5 @@
 """Turns records of GabGPT into steps and back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_convert.bridges.steps import (

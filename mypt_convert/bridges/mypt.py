@@ -1,7 +1,5 @@
 """Turns records of MyPT, and of its phase 3B, into steps and back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Turns records of MyPT's phase 3B into steps and back."""
 
-from __future__ import annotations
-
 from mypt_convert.bridges.mypt import ToolChat
 
 _KINDS = frozenset({"system", "context", "user", "text", "call", "result"})

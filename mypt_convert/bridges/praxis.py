@@ -1,7 +1,5 @@
 """Turns records of Praxis into steps and back. Results are text there, and have no name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_convert.bridges.steps import (

@@ -7,8 +7,6 @@ Kinds of steps: `system`, `developer`, `context` (for the user block after it), 
 have more; what two formats do not share is lost.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

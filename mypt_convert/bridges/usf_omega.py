@@ -3,8 +3,6 @@
 Results are text there; their names and ids are optional.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_convert.bridges.steps import (

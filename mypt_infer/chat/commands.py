@@ -1,7 +1,5 @@
 """Defines the commands of a chat: what begins with a slash."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass

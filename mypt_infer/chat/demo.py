@@ -3,8 +3,6 @@
 For demonstrations and tests: all but the model is real.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -14,8 +14,6 @@ is. The owner of a part holds a lock on it, which ends with the process. Who add
 lock on FILE.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

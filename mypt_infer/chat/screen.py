@@ -4,8 +4,6 @@ Input: events. Output: lines. Text of models, users, tools and documents is neve
 control the terminal.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Input: the state of a history, and the options of the turn. Output: terminals. A
 the grammar's states (`Format.model_writes`); a turn only forbids blocks on top.
 """
 
-from __future__ import annotations
-
 from mypt_infer.controller.draft import Draft
 from mypt_infer.controller.history import History
 from mypt_infer.controller.options import Options

@@ -5,8 +5,6 @@ unique in the conversation in every dialect, so that a listener can tell what be
 call that begins is either dropped, or complete; one that is complete gets a result, or is dropped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any

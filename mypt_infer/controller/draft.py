@@ -4,8 +4,6 @@ Input: ids as they are drawn or put in. Output: the events that are certain, and
 opens or closes. A turn that must end is cut back to such a point and completed from there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ an exception at any place, even a signal's in the middle of a step, the history 
 beginning of the turn, the turn runs again with the replies it was given, and is stopped after them.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from copy import deepcopy

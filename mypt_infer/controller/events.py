@@ -3,8 +3,6 @@
 All are plain values, so a turn can be recorded and replayed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal

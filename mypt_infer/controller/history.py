@@ -5,8 +5,6 @@ head and the newest turns. Ids are only appended. What a stopped turn cannot kee
 again, and remembered in `dropped`, so that a transcript can be replayed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass

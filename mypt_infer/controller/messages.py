@@ -6,8 +6,6 @@ use (`tool`), a call may be the block that the model wrote, and a result may be 
 rendered. A result may have no name; then it has the name of the call before it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Input: ids that the conversation adds. Output: the next id. Nothing illegal is d
 ends within its budget.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Holds the limits of a turn, and divides a context among prompt, results and answer."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sized
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ The source reports how many ids it has, so the next draw repeats whatever failed
 draw in a thread may be abandoned; the next draw waits for it, and undoes what it did.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

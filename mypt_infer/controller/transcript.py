@@ -19,8 +19,6 @@ record can tell it from a real tag. The metadata key `_transcript` holds the who
     left_out  [[turn, reason]]: turns, from 1, that are not among the messages; absent if none
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict

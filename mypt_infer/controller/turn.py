@@ -59,8 +59,6 @@ TurnEnd(reason='stop', sampled=19, message='')
 <myPT_eot>
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator
 
 from mypt_infer.controller import events

@@ -13,8 +13,6 @@ row. Rows that share a decoder are answered in one call of it.
 [[0, 2], [1]]
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

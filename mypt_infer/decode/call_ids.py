@@ -19,8 +19,6 @@ refused, so the distance to an ending grows by one token:
 (True, True)
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 

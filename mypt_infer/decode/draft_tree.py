@@ -21,8 +21,6 @@ The model chooses `<|assistant|>`, " Yo" and `<|end|>`, and anything after what 
 [0, 1]
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass

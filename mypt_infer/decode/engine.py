@@ -3,8 +3,6 @@
 An engine answers for the next state and for what may follow; `engines` picks one by its name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 

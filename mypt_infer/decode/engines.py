@@ -4,8 +4,6 @@ Input: a dialect, tools and a name. Output: an Engine. "table" holds everything 
 "llguidance" reads the bodies of calls whose schemas no table can hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial

@@ -36,8 +36,6 @@ and 2 ids may follow. Along `{"name": "f", "a": 3}` the distance falls by one wi
 only `</myPT_toolcall>` may follow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property

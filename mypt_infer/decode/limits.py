@@ -4,8 +4,6 @@ Input: options as a caller has them, tables and tools. Output: options as the de
 an error that says what would do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -18,8 +18,6 @@ come. The pieces are `{"`, `name`, `":`, ` "`, `add`, `",`, ` "`, `a`, `":` and 
 left to the model, because the space may be one token with the digits after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Input: the ids of a prompt. Output: a state of the decoder's machine. A bad prom
 any token is drawn, because a model that continues it could end nowhere legally.
 """
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

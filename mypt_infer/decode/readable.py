@@ -4,8 +4,6 @@ Input: tools as a caller declares them. Output: `Readable`, the tools that calls
 engine. A list comes from many servers; here is decided what one bad tool means for the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

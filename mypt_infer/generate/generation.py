@@ -1,7 +1,5 @@
 """Holds the answer to a prompt: its tokens, and what the decoder refused at each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from mypt_infer.decode.decoder import machine

@@ -3,8 +3,6 @@
 It imports nothing of that library.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain

@@ -14,8 +14,6 @@ twice as long as to mask it in place, so a step in which that would be slower is
 `write` always puts into the rows, for callers that must not change the logits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

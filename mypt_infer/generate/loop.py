@@ -5,8 +5,6 @@ and returns what the row reads next. Output: none; `choose` keeps what it chose.
 has its own place in the KV cache, so each token is read once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 

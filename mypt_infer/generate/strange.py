@@ -4,8 +4,6 @@ Input: generations. Output: the mean, and one warning that names where in the fo
 "".
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 

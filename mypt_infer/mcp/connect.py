@@ -5,8 +5,6 @@ whose functions call it. The connection lives in an event loop of its own thread
 for tools in threads, and a client must be closed by the task that has opened it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 import threading

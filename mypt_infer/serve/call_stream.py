@@ -12,8 +12,6 @@ beside the name of the tool.
 'f'
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, NamedTuple

@@ -9,8 +9,6 @@ few steps whether somebody still waits for it (`work.watched`), and ends if nobo
 client has gone, when its time is over, when the server is closed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import deque

@@ -5,8 +5,6 @@ name, and its arguments come in pieces; where the id of a call is its last membe
 their block is closed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ Input: an ASGI application. Output: the same behind the check. Without a key, a 
 could send requests to this machine under a name of its own; its Host tells.
 """
 
-from __future__ import annotations
-
 import hmac
 from typing import Any
 from urllib.parse import urlsplit

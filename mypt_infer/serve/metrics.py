@@ -1,7 +1,5 @@
 """Counts what the server does, for Prometheus. Nothing of a request's content is in it."""
 
-from __future__ import annotations
-
 import gc
 from functools import partial
 

@@ -11,8 +11,6 @@ all others; the rest is one call of the model. Of each row that was read to its 
 drawn under its own decoder, which is told to keep the state that the row is in.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import threading

@@ -6,8 +6,6 @@ Rows and places are doubled when they are used up. A row that has ended keeps wh
 another one takes its place: prompts that begin as one that is there begin with a copy of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

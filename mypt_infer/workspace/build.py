@@ -7,8 +7,6 @@ are made. Each batch of vectors is kept when it is done, so that a run that was 
 by the next one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import sqlite3

@@ -5,8 +5,6 @@ Ollama, vLLM and others answer in it. Nothing is asked unless its address is giv
 nowhere else: proxies are not used and redirections not followed.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import urllib.error

@@ -5,8 +5,6 @@ answers come from the index, in which an id is a key and never a path, so no arg
 reach a file outside the folder.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 import zlib

@@ -1,7 +1,5 @@
 """Shortens texts without a model: to the passage that fits a query best, and to a summary."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

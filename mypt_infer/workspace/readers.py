@@ -4,8 +4,6 @@ Text, Markdown and HTML need only the standard library; PDF needs the extra `pdf
 never guessed, because a wrong guess is a text of wrong letters that nobody notices.
 """
 
-from __future__ import annotations
-
 import codecs
 import io
 import logging

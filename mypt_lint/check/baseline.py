@@ -4,8 +4,6 @@ So they stay known when data is shuffled, joined, cut into other shards or packe
 episode loses its exemption. Metadata is no part of an episode, nor of its hash.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from hashlib import blake2b

@@ -4,8 +4,6 @@ Input are blocks of a source; output are diagnostics: a line that is too long to
 is broken off, a file that is empty or lacks its last line end.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from mypt_cli.jsonl.blocks import Block, Source, blocks

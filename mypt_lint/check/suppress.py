@@ -9,8 +9,6 @@ MYP906 replaces it. So `mypt-lint` and `mypt-prepare` agree on every line: a lin
 that counts has token ids.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -5,8 +5,6 @@ beginning is told apart from an illegal one, and what only the system may write 
 7; section 11 of grammar/mypt/SPEC.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple

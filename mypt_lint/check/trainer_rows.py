@@ -20,8 +20,6 @@ the grammar refuses what follows, but would take it as a beginning, two episodes
 [('MYP506', '/labels/4')]
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby, pairwise

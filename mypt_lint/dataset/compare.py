@@ -4,8 +4,6 @@ Memory is bounded. The pass is only made when asked for: it reads every episode,
 which takes several times as long.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence

@@ -3,8 +3,6 @@
 Texts are compared as they are, or made plain: without what people do not see in them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

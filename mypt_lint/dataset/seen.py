@@ -1,7 +1,5 @@
 """Keeps 64-bit keys and values in bounded memory: a full table takes no new keys."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ That is white space at an end, and characters that Unicode composes. A text is a
 record, with all that is typed into it; bodies of calls and results are not looked at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 from unicodedata import combining, normalize

@@ -4,8 +4,6 @@ What is not proved on conversations that the learner has never seen is left out 
 that it claims nothing else.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ the next are told apart, by what stays the same if the neighbours change. Whatev
 raises NotLearnedError with the reason: nothing is guessed.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, literals, words

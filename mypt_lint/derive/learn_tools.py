@@ -1,7 +1,5 @@
 """Learns how a chat template writes tools, calls and results, where it writes them as JSON."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Compares what a derived format writes with what the template renders, byte for byte."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any

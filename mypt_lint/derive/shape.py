@@ -1,7 +1,5 @@
 """Holds what is learned of a chat template: the literals around each kind of text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

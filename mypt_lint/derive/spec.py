@@ -1,7 +1,5 @@
 """Describes a derived format in plain English, with what is proved of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 

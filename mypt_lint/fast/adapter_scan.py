@@ -8,8 +8,6 @@ values are clean. The strings of the pieces are counted, too, and every such lin
 values of a block are looked at together; where something is in doubt, those of each line are.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Hashable, Iterable, Sequence
 from hashlib import blake2b

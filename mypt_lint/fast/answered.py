@@ -5,8 +5,6 @@ and of whole episodes they see only what the rules of `ANSWERED` need; any other
 these must be asked about each line.
 """
 
-from __future__ import annotations
-
 import sys
 
 from mypt_lint.check.checker import Checker

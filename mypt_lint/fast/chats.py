@@ -5,8 +5,6 @@ in their texts alone, and most texts are clean: nothing in them is found by any 
 around them. A record with calls, with parts, or with a text that is not clean has no skeleton.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

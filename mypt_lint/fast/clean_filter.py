@@ -21,8 +21,6 @@ the checker, on `{"system": "x", "messages": [{"role": "user", "content": "x"}, 
 Records that no `SCHEMA` describes are split otherwise (adapter_scan.py).
 """
 
-from __future__ import annotations
-
 import re
 from io import BytesIO
 from typing import Any

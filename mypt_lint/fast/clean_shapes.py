@@ -4,8 +4,6 @@ Input: shapes (layout.py) and strings, as the pass of scan.py finds them. Each i
 running the checker on the smallest record that has it; many lines share one.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import pairwise

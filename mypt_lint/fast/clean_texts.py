@@ -4,8 +4,6 @@ Input: texts, each by itself. A text without the first character of any tag hold
 texts cost one search for a character.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from itertools import chain

@@ -1,7 +1,5 @@
 """Finds in blocks of lines what a Checker finds in each line, by the filter and the cache."""
 
-from __future__ import annotations
-
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.clean_filter import CleanFilter

@@ -15,8 +15,6 @@ is a number, a word of Python, or JSON. `tests/property/test_ever_new_tools.py` 
 [True, False, False]
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Annotated, Any, Literal
 

@@ -4,8 +4,6 @@ numpy counts up to ten times as fast, but takes as long to load as 5 MB of plain
 So a process loads it after `_LOAD` bytes, unless something else has done so before.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from typing import Any

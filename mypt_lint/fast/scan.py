@@ -27,8 +27,6 @@ takes three times as long, skeleton.py's walk over a decoded record more than tw
 this is where the linter spends its time.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import reduce

@@ -24,8 +24,6 @@ back: U+E002 becomes "A". Where a sign cannot be turned back with certainty, `No
 the record to the checker as it is.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

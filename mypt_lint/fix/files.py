@@ -4,8 +4,6 @@ Input are groups of sources; output are files, or a diff, and the number of fixe
 replaced as a whole or not at all.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections import Counter

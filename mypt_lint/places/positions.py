@@ -10,8 +10,6 @@ In the line `{"a": ["x\ny"]}`, the pointer /a/0 has the offsets 7 to 13, and its
 is the line end, has the offsets 9 to 11.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 

@@ -13,8 +13,6 @@ Only the events of one message are read anew: the state before it is known, and 
 says whether the automaton takes the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -4,8 +4,6 @@ A format is a module of `formats/`, named as the user names it, with a class `Re
 takes findings in the order given, and `finish` the summary after the last one.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any, TextIO
 

@@ -1,7 +1,5 @@
 """Makes the source line under a finding visible on any terminal, cut around the mark."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Writes file names as other programs want them: relative names, and URIs."""
 
-from __future__ import annotations
-
 import os
 import re
 from urllib.parse import quote

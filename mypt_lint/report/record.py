@@ -1,7 +1,5 @@
 """Writes a finding as a JSON object, in text that any stream can carry."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, TextIO
 

@@ -1,7 +1,5 @@
 """Writes the end of a run in words: one line of totals, and a table by rule."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ Lines are independent, so a file is cut into byte ranges that workers read by th
 come back in the order of the file whatever the number of workers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 

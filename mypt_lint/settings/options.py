@@ -1,7 +1,5 @@
 """Options and defaults that all commands share which read data by the settings of the linter."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from contextlib import suppress

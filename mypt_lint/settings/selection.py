@@ -1,7 +1,5 @@
 """Selects which rules to report, by codes, beginnings of codes, and names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from mypt_cli.errors import suggestion

@@ -23,8 +23,6 @@ was not rendered.
 ['Hello.</s>']
 """
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_left

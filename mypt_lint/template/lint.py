@@ -3,8 +3,6 @@
 Equal faults of several conversations are one finding, which names the first of them.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

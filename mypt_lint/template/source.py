@@ -4,8 +4,6 @@ Input is a path: a file of Jinja, a `tokenizer_config.json`, a `chat_template.js
 transformers saves one. Output are templates. Nothing is run here.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 In the shipped conversations no two values of one are alike, so a value is found by its text.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks for text that nobody said: Python's words for absent values, HTML, spoilt calls."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

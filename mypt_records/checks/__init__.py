@@ -6,8 +6,6 @@ family of what is wrong, turns MYP2, texts and values MYP3; a rule that means th
 is the same rule. Checks see only chats of which all could be read.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Finds calls of undeclared tools, and arguments that are missing, no JSON object, or misfits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Finds characters that are no part of a text: of a wrong encoding, or invisible."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Finds control strings of known formats in the text of messages. The list is control.toml."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

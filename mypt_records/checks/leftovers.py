@@ -4,8 +4,6 @@ Braces are common in code and in texts about templates, so these are looked for 
 in the conversation looks like either.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Finds images, videos and sounds that the texts have no placeholder for, or too many."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from mypt_records.chat import Chat

@@ -1,7 +1,5 @@
 """Finds messages whose roles are out of order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

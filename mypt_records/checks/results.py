@@ -3,8 +3,6 @@
 Where calls and results have ids, the ids decide; elsewhere a result belongs to the calls before it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Finds questions and answers that say nothing, and answers not in the format asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from mypt_records.chat import Chat

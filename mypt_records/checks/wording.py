@@ -1,7 +1,5 @@
 """Finds what a model should not learn to write: loops, phrases of a chatbot, and keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

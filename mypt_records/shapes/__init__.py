@@ -1,7 +1,5 @@
 """Finds the shape of a record, and reads records by the module of their shape."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Protocol, cast

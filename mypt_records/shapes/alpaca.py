@@ -4,8 +4,6 @@ The question is the instruction and, if there is one, the input, with an empty l
 a list of messages.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_records.chat import Chat, Message, Text

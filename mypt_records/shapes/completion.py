@@ -1,7 +1,5 @@
 """Reads records of a prompt and its completion: texts, or lists of messages as in TRL."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_records.chat import Chat, Message

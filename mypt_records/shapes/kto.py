@@ -1,7 +1,5 @@
 """Reads records of a prompt, a completion, and a label that says whether the completion is good."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_records.chat import Chat

@@ -4,8 +4,6 @@ Besides OpenAI's own keys: `chat_template_kwargs` of TRL, thoughts under the nam
 templates use, calls and results without ids, and the older `function_call`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_records.chat import ROLES, Call, Chat, JsonValue, Message, Text

@@ -3,8 +3,6 @@
 Read as chats, each of them would be several errors, with advice to remove what it says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ There is nothing to say of such a text but that an answer is missing, which temp
 and answers announce with a heading.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ The question is `prompt`, a list of messages, or that of an Alpaca record; or th
 conversations, which begin alike.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import takewhile
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads records of a prompt alone, as GRPO and RLOO take them: a text, or a list of messages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_records.chat import Chat

@@ -4,8 +4,6 @@ Roles have the names that FastChat, LLaMA-Factory and axolotl know. A call is a 
 is JSON text, as LLaMA-Factory writes it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_records.chat import Call, Chat, JsonValue, Message, Text

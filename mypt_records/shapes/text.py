@@ -4,8 +4,6 @@ The tags tell the dialect, which reads the text. The chat has no messages: the d
 them than a chat could say.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any

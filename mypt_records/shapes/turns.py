@@ -1,7 +1,5 @@
 """Reads records that are no object but the list of the messages themselves, one list a line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_records.chat import Chat

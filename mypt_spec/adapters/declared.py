@@ -19,8 +19,6 @@ where the grammar takes it there, else before or after it. A block that holds on
 `shape = "messages"` says what `messages.Messages` is to know.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Turns GabGPT's JSONL record into messages and back (grammar/gabgpt/SPEC.md, section 5)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader

@@ -5,8 +5,6 @@ answer no call. Null is as good as no key, arguments may be JSON text, and thoug
 three names. The record itself is kept as it is.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace

@@ -31,8 +31,6 @@ block's attributes "name" and "id" are those of the tool and of the call. What t
 has no place for, such as ids, is metadata of the Episode, so it returns to the record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

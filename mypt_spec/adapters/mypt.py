@@ -1,7 +1,5 @@
 """Turns MyPT's JSONL record into messages and back (grammar/mypt/SPEC.md, section 7)."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 Implements section 7 of grammar/mypt_3b/SPEC.md.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ Input are values of which nothing is known; output are findings of family 1, and
 A `RecordSchema` describes the messages; what is nested in them is checked here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any

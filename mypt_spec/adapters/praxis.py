@@ -1,7 +1,5 @@
 """Turns Praxis's JSON record into messages and back (grammar/praxis/SPEC.md, section 7)."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

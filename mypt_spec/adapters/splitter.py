@@ -12,8 +12,6 @@ then the fast paths are derived from that. For a class of adapters whose `check`
 `Splitter` itself is one that splits no record, so each is judged by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from functools import singledispatch
 from typing import Any, NamedTuple

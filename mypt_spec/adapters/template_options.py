@@ -42,8 +42,6 @@ Any other option has values of any text. An option without `text` and `empty_tho
 and changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ context that is a key of the user's message. The two differ in the name of a res
 what else a message may hold.
 """
 
-from __future__ import annotations
-
 from mypt_spec.adapters.base import CHAT_ROLES
 from mypt_spec.record_schema import JSON, LANGUAGE, LIST, NAME, OBJECT, STRING, Field, RecordSchema
 

@@ -4,8 +4,6 @@ A conversation may have thousands of calls in one turn: looking through all of t
 takes time with the square of their number.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import count, islice

@@ -5,8 +5,6 @@ canonical text, or the definitions. JSON keeps each definition as it was given, 
 TypeScript, a "namespace" keeps all, "signatures" what `lost_in` does not name, and so "tool_tags".
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -6,8 +6,6 @@ for all of them or for none. Implements section 6 of grammar/mypt/SPEC.md and se
 grammar/usf_omega/SPEC.md.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

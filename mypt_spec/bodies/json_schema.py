@@ -12,8 +12,6 @@ the steps one by one, without judging, until there are too many. Only after `is_
 errors asked for, because the library makes all of them, each with a copy of what it is about.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable

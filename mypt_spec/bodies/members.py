@@ -5,8 +5,6 @@ pointer is skipped by the JSON scanner of the standard library, which is many ti
 look at every item. Texts that this scanner refuses are left to the caller.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ messages. The library's own texts quote values as JSON, and whole ones; these ar
 writes them, and the same as those of the library `jsonschema`, which many users know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

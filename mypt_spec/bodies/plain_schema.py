@@ -12,8 +12,6 @@ A key that these types do not have is refused, lists without repeats are sets he
 [True, False]
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias

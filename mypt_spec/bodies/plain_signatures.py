@@ -16,8 +16,6 @@ writes the same text again. `tests/property/test_ever_new_tools.py` holds that t
 [True, False, False]
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache, reduce
 from operator import or_

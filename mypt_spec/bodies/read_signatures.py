@@ -8,8 +8,6 @@ the text can say. Nothing in the text is escaped, and a description may go on ov
 [{'type': 'function', 'function': {'name': 'f', 'parameters': {'type': 'object', 'properties': {'n': {'type': 'number', 'default': 1}}}}}]
 """  # noqa: E501
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

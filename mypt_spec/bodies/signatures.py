@@ -18,8 +18,6 @@ city: string,
 } // namespace functions
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -13,8 +13,6 @@ literal written as a `\u` escape: lossless, and no longer a tag.
 '{"q": "Zürich \\u003cmyPT_eot>"}'
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

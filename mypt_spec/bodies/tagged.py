@@ -21,8 +21,6 @@ type, and all else is a string. What would come back as another value has a find
 string that spells one of these tags, because no escape could write it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -19,8 +19,6 @@ the text does not tell `"5"` from `5`, and has no place for the type of the para
 an object, or for what is around a function. `lost` of `signatures` names what does not come back.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

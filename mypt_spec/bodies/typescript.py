@@ -24,8 +24,6 @@ type find = (_: {
 True
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -15,8 +15,6 @@ repair gets one. Implements section 6 of grammar/praxis/SPEC.md.
 (8, 13, '</tin>')
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

@@ -9,8 +9,6 @@ grammar/mypt/SPEC.md.
 NearMiss(text='<myPT_tool_call>', tag='<myPT_toolcall>', start=4, end=20)
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches

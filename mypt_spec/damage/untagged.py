@@ -11,8 +11,6 @@ that block; and what closes the block around closes it, too. Both are marked as 
 ['ASSISTANT_OPEN', 'CALL_OPEN', 'TEXT', 'CALL_CLOSE']
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from mypt_spec.bodies.json_body import read_body

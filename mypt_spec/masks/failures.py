@@ -5,8 +5,6 @@ is not empty, `is_error` or `isError` true, `status` "error" or `success` false,
 begins with `Error:`. Other results are none, and neither is one that is missing.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress

@@ -5,8 +5,6 @@ text `{"parts": [[begin, end, weight], ...], "rest": weight}`, in code points. O
 events, texts in pieces, and numbers of messages.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ tests. Importing this package registers the checks. Codes are `MYP` and three di
 first is the family.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable

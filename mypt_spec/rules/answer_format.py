@@ -4,8 +4,6 @@ Input are the text of an answer and the record's options: `response_format` as i
 `response_schema` and `json_mode`. Output are findings at the place of the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ long, and tags of plain text that a stop cut short. Most of families 2 and 8 is 
 validator.py and the parser.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 

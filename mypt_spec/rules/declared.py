@@ -5,8 +5,6 @@ adapter reads of it. Output are findings. The linter's fast path proves the same
 without this module (`mypt_lint.fast.clean_tools`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Family 3, payload: finds faults in the content of blocks."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

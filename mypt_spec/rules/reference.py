@@ -1,7 +1,5 @@
 """Writes the page of a rule as Markdown, and the reference of all rules."""
 
-from __future__ import annotations
-
 from mypt_spec.findings import RULES
 
 

@@ -5,8 +5,6 @@ are in one format; output are `Mistake`s of its terminals and blocks. So each fo
 folders of one's own too, has these names without a word in its token table.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ An added token is text where the file does not call it special and it does not l
 here whatever the file says, so that no text becomes a tag of any format.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable

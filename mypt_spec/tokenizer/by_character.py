@@ -7,8 +7,6 @@ them are. A beginning that is left over belongs to a character without a token: 
 bytes.
 """
 
-from __future__ import annotations
-
 import tiktoken
 
 from mypt_spec.tokenizer.vocabulary import Vocabulary

@@ -9,8 +9,6 @@ first byte is joined to the `a` where no cut is between the two. So the ids say 
 cuts. A character that both cut alike on each side of every kind is alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 

@@ -5,8 +5,6 @@ lengths, white space of all kinds at all places, code, punctuation, many scripts
 letter, emoji with joiners, control characters and what has no name.
 """
 
-from __future__ import annotations
-
 _WORDS = """\
 The quick brown fox doesn't jump; it's WE'LL, I'M, they'd, you've, O'Neil's, 'tis, rock'n'roll's.
 I’ll say “yes” — or ‘no’… don´t SHOUT'S HE'S She'Re it'lL a'b 'S 'T ''s

@@ -7,8 +7,6 @@ its name only when it is complete, so several processes may write the same one. 
 longest ago goes. A cache that cannot be written is left alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import marshal
 import os

@@ -5,8 +5,6 @@ are one token, so the texts of a run have other ids than each by itself. A token
 in which it begins. Where the tokenizer composes characters, it composes those of the joined texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TypeVar

@@ -8,8 +8,6 @@ A text that has U+2581 itself has no ids there of which it could be read again: 
 for a space. Here it becomes bytes, and has a finding (MYP369).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ its content: ranks as tiktoken writes them, `tokenizer.json` of Hugging Face, `t
 Mistral, or the copy that is kept with data.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from functools import partial

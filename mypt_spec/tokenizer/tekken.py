@@ -6,8 +6,6 @@ name are called `<SPECIAL_number>`. mistral-common encodes with tiktoken too, so
 tried here; a test compares the ids of both.
 """
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -17,8 +17,6 @@ Where the file says NFC, a text is encoded in NFC, as the library does it; if it
 NFC, it has a finding (MYP369), because its ids are read back as another text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

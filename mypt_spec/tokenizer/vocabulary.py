@@ -18,8 +18,6 @@ again:
 - `tokens`: lists of a first id, and the tokens that have the ids from there on, in base64.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -7,8 +7,6 @@ one whose bytes sort first. Pairs are counted by the bytes that they spell toget
 were merged, because encoding merges by bytes, too.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise

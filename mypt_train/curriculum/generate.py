@@ -5,8 +5,6 @@ reads without findings. The message with which a user begins a turn belongs to o
 hash, whatever the seed and the phase, so no prompt of the held-out split is ever trained on.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The functions have the signature of those in `turns`. Results of tools look like
 `mypt_infer.workspace`, so that a model that was trained on them can use the real tools.
 """
 
-from __future__ import annotations
-
 from mypt_train.curriculum.turns import (
     Message,
     Phase,

@@ -4,8 +4,6 @@ The world of a language is a file of data next to this module (`en.toml`, `de.to
 combines it with a source of random numbers; equal seeds give equal draws.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Input: unit files, in order. Output: the split and the origin of each sample, th
 refused, and counts that account for every line. Only the headers of the unit files are read.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Container, Mapping, Sequence

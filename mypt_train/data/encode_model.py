@@ -4,8 +4,6 @@ Input: a line of JSONL. Output: a LineOutcome, as `encode_line` has it. Text and
 the template; a token is trained if it begins in a part that the model writes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -19,8 +19,6 @@ fits, and 2 tokens remain padding:
 [[0, 1], [2, 3]]
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from itertools import islice

@@ -4,8 +4,6 @@ Both the reader, which refuses a bad data set, and `mypt-lint`, which lists all 
 it, compare what a shard and the manifest say with what the shard holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ of the automaton in which the model writes. A server stops at the id that ends a
 grammar, so the rules end before that id; what only the system writes is not in them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ trained off the encoder's own mask, so that a template writes what the serialise
 are the tags at which a model stops.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ the same keys and these: `after` is a mark that follows each answer; `[blocks]` 
 `result_name` (blocks in a result); `[inline]` names the block that a text may spell whole.
 """
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass, field
 from typing import Any

@@ -12,8 +12,6 @@ message {"role": "user", "content": "Hi"} calls open("user") and raw("Hi"): USER
 state that takes TEXT; the next message closes the block with END.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -5,8 +5,6 @@ end a generation. The folder loads in transformers without code of this project;
 need transformers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ Input: a dialect. Output: a JSON object with the fields `thinking`, `content` an
 transformers and servers that use it. Where a block begins and ends is read off the automaton.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ Input: a dialect on its vocabulary, and names of servers. Output: files by name,
 before any is written. Every grammar says the same: what a model may write after a prompt.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ Input: a dialect on its vocabulary. Output: the contents of `tokenizer.json`
 and `tokenizer_config.json`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -5,8 +5,6 @@ log of why a unit failed, one object for each failure. So all machines count the
 whoever launched them, and a person can read the reasons.
 """
 
-from __future__ import annotations
-
 import json
 import traceback
 from collections.abc import Callable, Iterable

@@ -5,8 +5,6 @@ its number, as a unit is of the plan, so engines run both alike. Tasks of a stag
 that stage, but all of those before it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Input: a config, the data's vocabulary, and the folder of a model, if there is o
 model, on the CPU in float32, with an embedding for each id of the data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path

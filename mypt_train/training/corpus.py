@@ -4,8 +4,6 @@ Input: prepared folders. Output: a Corpus for each split, which returns rows (li
 the tokens of an episode. Tokens stay on the disk, mapped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Says what a run trains on and how, and refuses checkpoints that were trained in another way."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

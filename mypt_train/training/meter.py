@@ -1,7 +1,5 @@
 """Measures how fast a run is: tokens a second, and the share of what the GPU can do."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

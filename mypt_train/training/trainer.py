@@ -21,8 +21,6 @@ ids 50257 17250 50259 15496 0 50260 with the mask 0 0 1 1 1 1. In its row the id
 of positions 1 to 4, so the prompt costs no logits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Input: whatever a caller declares. Output: ToolSpecs, which the decoder, the pro
 share. What engines read of their schemas, `schemas` says.
 """
 
-from __future__ import annotations
-
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping

@@ -11,8 +11,6 @@ function is called, in the thread of the compile. Without one, a compile is not 
 3
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Input: the graph of a dialect and its tools (compile/grammar_graph.py). Output: 
 (compile/tables.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -25,8 +25,6 @@ after <|end|>, is final:
 [(None, False), ('text', False), ('text', False), (None, True)]
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ these join, and places with the same open exits share one set. The first visit o
 as long as a look at some thousand ids, whatever the size of the vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Input: a tool as `schemas.plain` reads it. Output: none, or a SchemaFault that n
 the engine that reads it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Input: the schema of an argument in a call of the kind "tagged" (`mypt_spec.bodi
 a Way, or a SchemaFault for one that tables cannot hold; and the leaf of the texts between tags.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Input: the leaves of a dialect. Output: TokenClasses, one column for each class 
 each token: 266 in place of 50,304 in dialect gabgpt. Computed once for each process and dialect.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -26,8 +26,6 @@ A leaf of texts that end at "</a>", and four tokens. From the start, "a" leads t
 [3, 2, 1]
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass

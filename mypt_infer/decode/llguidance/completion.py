@@ -20,8 +20,6 @@ A matcher takes some hundred bytes more with each byte that it has read, so a lo
 those of the last places and of every 64th, and makes the others again when it comes back to them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

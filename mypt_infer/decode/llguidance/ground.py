@@ -3,8 +3,6 @@
 Input: a dialect. Output: its Ground, made once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

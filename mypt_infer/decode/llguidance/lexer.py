@@ -5,8 +5,6 @@ but what an engine for JSON does not: that strings spell no tag, and how strings
 written canonically.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

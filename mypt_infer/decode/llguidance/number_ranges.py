@@ -11,8 +11,6 @@ only away from it, and one for each fraction that the bound away from 0 begins w
 [{'minimum': 0, 'maximum': 0.55}, {'minimum': 0, 'maximum': 0.5}]
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

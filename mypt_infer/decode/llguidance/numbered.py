@@ -20,8 +20,6 @@ Traceback (most recent call last):
 mypt_infer.decode.base.allow.ForgottenState: state 10 of the machine was forgotten: ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 from weakref import WeakMethod

@@ -6,8 +6,6 @@ string that a pattern binds is written with such a text: a search that goes byte
 which bytes bring it nearer to a match, if the pattern refuses none.
 """
 
-from __future__ import annotations
-
 import re
 
 # Characters in the order in which they are taken where several match.

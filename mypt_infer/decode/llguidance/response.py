@@ -9,8 +9,6 @@ text of the answer, between the tags of its block; thoughts, citations and calls
 'schema'
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

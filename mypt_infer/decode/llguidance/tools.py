@@ -3,8 +3,6 @@
 A tool of which no call is found is refused here, so that all that is offered later has an ending.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Holds errors in the shape that clients of OpenAI's API know."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 

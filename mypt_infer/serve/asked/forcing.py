@@ -4,8 +4,6 @@ Input: a decoder and the ids of a prompt. Output: the ids of the shortest way, b
 the body of a call. The way opens no thought and holds no text. After it only a call can come.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 from mypt_infer.decode.decoder import BudgetError, Decoder

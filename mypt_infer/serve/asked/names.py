@@ -5,8 +5,6 @@ the tools and messages of a request. Output: the same with the names that the mo
 each call the name that the client used.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterable

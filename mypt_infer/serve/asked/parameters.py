@@ -4,8 +4,6 @@ Input: the JSON object of a request. Output: `Chat` or `Completion`. A parameter
 in `IGNORED`, or it has the one value that changes nothing; all else is refused by its name.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal, TypeVar
 
 import msgspec

@@ -5,8 +5,6 @@ format has no place for is refused by its place, since the model would not see i
 the format does not declare are left out of the text, where the decoder binds calls to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

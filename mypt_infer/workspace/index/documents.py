@@ -4,8 +4,6 @@ Input: the folder and the open database of an index, within a transaction; docum
 of all tables, and lines of meta.jsonl.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import zlib
 from array import array

@@ -5,8 +5,6 @@ Input: texts. Output: unit vectors. An embedder is any function from a list of t
 model, and gives the same vectors on every machine.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 An id depends on the path alone, so it stays the same when a document changes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

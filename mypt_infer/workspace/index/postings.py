@@ -14,8 +14,6 @@ The trigrams of the terms are kept the same way, with terms in the place of chun
 `similar_terms` finds terms that are spelled like a word.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from array import array

@@ -13,8 +13,6 @@ found: words that no document has count as missing. The factors are those of `be
 between half and double of each, the judged queries find nearly the same.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ both files are and which lines are gone: what a killed writer left is put right 
 (`settle`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

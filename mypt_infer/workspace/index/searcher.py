@@ -4,8 +4,6 @@ Input: a query. Output: chunks with scores, best first. Words and vectors each h
 to 1 for every document; both are added up, by the embedder's weight.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush

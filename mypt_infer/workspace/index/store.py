@@ -10,8 +10,6 @@ small change is one transaction of SQLite; the two other files are settled after
 way a reader sees the old state or the new one, never half of each, and needs no lock.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -8,8 +8,6 @@ package of every installation. Scripts that put no spaces between words, and Kor
 are written on to the words, become pairs of neighbouring letters.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Holds one module for each format of findings."""
 
-from __future__ import annotations
-
 from typing import TextIO
 
 from mypt_cli.terminal import Display

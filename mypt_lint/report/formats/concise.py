@@ -1,7 +1,5 @@
 """Prints `path:line:col: CODE name: message`, one line a finding: for editors, grep and diff."""
 
-from __future__ import annotations
-
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.report.formats import Lines
 

@@ -1,7 +1,5 @@
 """Prints workflow commands of GitHub Actions: annotations on the lines of a pull request."""
 
-from __future__ import annotations
-
 import os
 from typing import TextIO
 

@@ -1,7 +1,5 @@
 """Prints GitLab's Code Quality report: a JSON array whose findings differ in fingerprint."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from typing import TextIO

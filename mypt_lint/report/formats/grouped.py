@@ -1,7 +1,5 @@
 """Prints findings under the name of their file: for people with many files."""
 
-from __future__ import annotations
-
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.report.formats import Lines
 

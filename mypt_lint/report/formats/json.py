@@ -1,7 +1,5 @@
 """Prints one JSON array of findings, written as they come, one a line."""
 
-from __future__ import annotations
-
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.report.record import JsonArray
 

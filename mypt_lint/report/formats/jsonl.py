@@ -1,7 +1,5 @@
 """Prints one JSON object a line; the last, the summary, shows that the report is complete."""
 
-from __future__ import annotations
-
 from typing import TextIO
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary

@@ -1,7 +1,5 @@
 """Prints JUnit's XML, for what shows test results: a suite a file, a failed case a finding."""
 
-from __future__ import annotations
-
 import re
 from typing import TextIO
 from xml.sax.saxutils import escape, quoteattr

@@ -1,7 +1,5 @@
 """Prints SARIF 2.1.0, for code scanning: all rules in the head, then the results as they come."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any, TextIO
 

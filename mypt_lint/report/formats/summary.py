@@ -1,7 +1,5 @@
 """Prints a page of Markdown for a CI run: totals, and each rule with its first place."""
 
-from __future__ import annotations
-
 import html
 import re
 from typing import TextIO

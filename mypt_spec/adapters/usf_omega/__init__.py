@@ -4,8 +4,6 @@ A record states its answers in several ways, which `record` brings into one form
 are not in the text: they are an Episode's metadata, and `flags` checks the text against them.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

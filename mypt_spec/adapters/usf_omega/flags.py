@@ -5,8 +5,6 @@ says about its text, the text alone does not show. Places are corrected where on
 several messages. Implements sections 5, 7 and 8 of grammar/usf_omega/SPEC.md.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ several kinds, which a `RecordSchema` alone cannot describe. Implements sections
 grammar/usf_omega/SPEC.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple

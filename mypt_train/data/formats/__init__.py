@@ -4,8 +4,6 @@
 for Megatron its indexed data set.
 """
 
-from __future__ import annotations
-
 # The formats that trainers of elsewhere read -> the columns of a row. Each may also be Parquet.
 TRAINERS = {
     "trl": ("input_ids", "labels"),

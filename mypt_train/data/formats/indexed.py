@@ -7,8 +7,6 @@ then for each sequence its items (int32) and its first byte (int64); then the fi
 document, and their number (int64). All are little-endian. Each sequence is a document.
 """
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

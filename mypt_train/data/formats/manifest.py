@@ -4,8 +4,6 @@ A manifest may come from elsewhere, or be cut short by a bad disk. It is checked
 is read, so that no other module has to doubt it. `docs/toolcall_sft.md` describes each key.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -5,8 +5,6 @@ and trainers ask of a dialect: vocabulary, padding, fingerprint and files. It ha
 grammar: nothing reads a conversation back from its ids.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache

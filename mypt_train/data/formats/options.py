@@ -1,7 +1,5 @@
 """Defines the options of `prepare`. Equal options and equal inputs make equal bytes."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 

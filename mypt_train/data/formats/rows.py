@@ -10,8 +10,6 @@ All others hold one episode, so `attention_mask` is 1 everywhere and `position_i
 SkyRL's `loss_mask` begins at the first target: it is that of the last `num_actions` tokens.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any

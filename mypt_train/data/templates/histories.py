@@ -4,8 +4,6 @@ Input: episodes before and after, and their tokens. Output: numbers that add up 
 the manifest has under `history`, and a text of them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ each text, id, name, weight and object of arguments, and one tool whose name is 
 of the marks tells where the tokens of a value are (chats.py).
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, NamedTuple
 

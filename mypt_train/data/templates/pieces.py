@@ -3,8 +3,6 @@
 Input: pieces, as chats.py learns them, and blocks and segments with their places in a record.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter

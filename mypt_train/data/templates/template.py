@@ -4,8 +4,6 @@ Input: templates, each with the values of a record. Output: the tokens of each, 
 trained.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -3,8 +3,6 @@
 Units are written as `--units` reads them, for engines that know nothing but commands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 

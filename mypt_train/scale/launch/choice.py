@@ -9,8 +9,6 @@ unit, or a block of them where there are more units than an array may have tasks
 tasks run is for Slurm's own variables to say, such as SBATCH_PARTITION and SBATCH_TIMELIMIT.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -5,8 +5,6 @@ known. Of zstandard, the table at the end of its seekable format says it, or els
 blocks, which only a local file is read for. Of gzip, only the members of BGZF say their size.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import BinaryIO
 

@@ -11,8 +11,6 @@ plan.json                    what is prepared; .work/plan.json, where one proces
 rejects/group_00000.jsonl    the rejects of a group, where there are several groups
 """
 
-from __future__ import annotations
-
 import re
 
 from mypt_cli.jsonl.names import PLAN, WORK

@@ -6,8 +6,6 @@ vocabulary's hash, the version. It holds no credentials, and no time or name of 
 hash shows that nobody edited it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

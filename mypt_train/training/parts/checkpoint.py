@@ -6,8 +6,6 @@ written under another name and renamed when all of it is on the disk, so a check
 not there. Nothing is pickled. `storage` writes checkpoints of several processes in pieces.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

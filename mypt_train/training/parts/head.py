@@ -5,8 +5,6 @@ log-likelihood. With a vocabulary of 50,304 the logits are by far the largest te
 model. Here one buffer holds a piece of them, and each piece becomes its own gradient in place.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

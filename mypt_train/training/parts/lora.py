@@ -7,8 +7,6 @@ moments. Checkpoints hold both: the weights with adapters and rows merged, which
 the folder `adapter/`, which peft loads.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Makes the optimizer of a run, and says the learning rate of each step."""
 
-from __future__ import annotations
-
 import math
 
 import torch
