@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MEMORY = 1 << 30  # bytes, beside what is loaded; where the system counts them (Linux)
 SECONDS = 10  # of processor time, for each call
 _TURN = 1.0  # seconds after which no further call of a batch begins
+GROWS = "find the loop, power or multiplication that grows without a bound"  # advice
 DEADLINE = 120  # seconds by the clock, where the system counts no processor time or is very busy
 T = TypeVar("T")
 
@@ -102,10 +103,8 @@ class Bounded(Generic[T]):
 
     def start(self) -> None:
         """Starts the process, unless it runs: it makes the function while this one goes on."""
-        if self._pipe is None or self._owner != os.getpid():
-            self._start()
-
-    def _start(self) -> None:
+        if self._pipe is not None and self._owner == os.getpid():
+            return
         from multiprocessing import get_all_start_methods, get_context
 
         # A forked process has everything loaded.

@@ -12,7 +12,7 @@ from typing import Any
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.chunk import Chunk
-from mypt_lint.template.bounds import OutOfBoundsError, bounded
+from mypt_lint.template.bounds import GROWS, OutOfBoundsError, bounded
 from mypt_lint.template.checks import Case, Fault, case, faults, headers, injected, tokens
 from mypt_lint.template.formats import Format
 from mypt_lint.template.render import Failed, Outcome, Render, Rendered, literals, renderer
@@ -26,7 +26,6 @@ CONVERSATIONS = Path(__file__).parent / "conversations.jsonl"
 _TOOLS = ("declared tool", "name of a call")  # written by a template that has a place for tools
 _OF_TOOLS = (*_TOOLS, "description", "argument")
 _THINKING = "enable_thinking"
-_BOUNDED = "find the loop, power or multiplication that grows without a bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def lint_template(
             findings, faulty = bounded(_check, template, rows, style)
         except OutOfBoundsError as error:
             message = f"it renders nothing: rendering was stopped after {error}"
-            findings, faulty = [(Finding("MYP710", message, help=_BOUNDED), 1)], []
+            findings, faulty = [(Finding("MYP710", message, help=GROWS), 1)], []
         chunk = Chunk(summary=Summary(files=1, units=len(rows), unit_name="conversation"))
         for finding, line in findings:
             if finding.code in codes:

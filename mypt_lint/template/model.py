@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
 from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
-from mypt_lint.template.bounds import Bounded, OutOfBoundsError, bounded
+from mypt_lint.template.bounds import GROWS, Bounded, OutOfBoundsError, bounded
 from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
 from mypt_lint.template.sandbox import compiled, share
@@ -56,7 +56,6 @@ _KINDS = {
     "user": "question", "assistant": "answer", "tool": "result", "system": "system prompt",
     NAME: "name of a call",
 }  # fmt: skip
-GROWS = "find the loop, power or multiplication that grows without a bound"
 _WITHOUT = "no thoughts; they are left out"
 _EARLIER = "to train them, make a record of each turn"
 _NO_THOUGHTS = "add thoughts, or name the option, as in --template-option enable_thinking=false"
