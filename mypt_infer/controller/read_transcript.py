@@ -7,9 +7,8 @@ and the events. Whatever is damaged in it is a TranscriptError.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
-
-import msgspec
 
 from mypt_infer.controller.driver import events_of
 from mypt_infer.controller.events import Ask, Event, Notice, Returned, Sample
@@ -24,14 +23,16 @@ from mypt_spec.bodies.strict_json import faults
 _EVENTS = {kind.__name__: kind for kind in get_args(Event)}
 
 
-class _SavedTurn(msgspec.Struct):
+@dataclass(frozen=True)
+class _SavedTurn:
     begin: int
     calls: bool
     options: dict[str, Any]
     replies: list[Any]
 
 
-class _Saved(msgspec.Struct):
+@dataclass(frozen=True)
+class _Saved:
     """A transcript, as far as its parts must have a form before they can be read."""
 
     grammar: str
@@ -60,6 +61,8 @@ def reread(
 
     All turns are compared with the transcript, also those that are not returned.
     """
+    import msgspec  # which --help does not need
+
     value = record.get(KEY) if isinstance(record, dict) else None
     if not isinstance(value, dict) or value.get("version") != VERSION:
         raise TranscriptError(f'no transcript of version {VERSION} under the key "{KEY}"')

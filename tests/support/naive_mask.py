@@ -118,6 +118,7 @@ FORMATS = {
             (r"<\|im_start\|>\w+\n", MASKED, MASKED),
             _IM_END,
         ),
+        joined=True,
     ),
     "qwen3": Format(
         ("<|im_start|>", "<|im_end|>", *_QWEN3, "<think>", "</think>"),
