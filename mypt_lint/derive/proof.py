@@ -146,6 +146,6 @@ def _encoded(
         return ""
     loss = [int(any(span.start <= at < span.end for span in spans)) for at in starts]
     encoded = dialect.encode(ep)
-    if encoded.ids.tolist() != ids:
+    if encoded.ids.tolist() != ids.tolist():
         return "the ids are others"
     return "" if encoded.loss.tolist() == loss else "the loss mask is another"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,10 @@ from mypt_infer.decode.prompt import prompt_ids
 from mypt_lint.derive.conversations import LEVELS, conversation
 from mypt_lint.derive.derive import Derived, derive
 from mypt_lint.derive.shape import pieces
+from mypt_lint.template.align import Aligned
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
+from tests.support import foreign
 from tests.support.linting import ROOT
 
 PROMPT = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -237,6 +240,25 @@ def test_rendering_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("mypt_lint.derive.probe.DEADLINE", -1)
     derived = derive(model(tmp_path, STRIPS), "toy")
     assert derived.levels[0].reason == "rendering was stopped after -1 seconds in all"
+
+
+def test_ids_and_mask_are_proved_where_there_is_a_vocabulary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "chat_template.jinja").write_text(BY_DEFAULT, encoding="utf-8")
+    settings = json.dumps({"eos_token": "<|im_end|>"})
+    (tmp_path / "tokenizer_config.json").write_text(settings, encoding="utf-8")
+    shutil.copy(foreign.path("smollm") / "tokenizer.json", tmp_path)
+    folder = ModelFolder(str(tmp_path))
+    assert derive(folder, "toy", conversations=5).levels[0].is_proved
+    ids = ModelFolder.ids
+
+    def others(self: ModelFolder, aligned: Aligned) -> Any:
+        return ids(self, aligned)[0] + 1, ids(self, aligned)[1]
+
+    monkeypatch.setattr(ModelFolder, "ids", others)
+    chats = derive(folder, "toy", conversations=5).levels[0]
+    assert chats.reason == "5 of 5 differ: the ids are others"
 
 
 @pytest.mark.parametrize("level", LEVELS)
