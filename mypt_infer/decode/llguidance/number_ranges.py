@@ -46,6 +46,8 @@ def _held(word: str, bound: Decimal) -> int:
     """Returns a large bound as a float, which llguidance also spells, that is not beyond it."""
     if word.endswith("inimum"):
         return -_held(_MIRRORED[word], -bound)
+    if word.startswith("exclusive") and abs(bound) >= 2**53:  # where floats round a step of 1 away
+        bound = bound.next_minus()
     value = float(min(bound, Decimal(2**63 - 1024)))  # larger ones it does not read
     while max(Decimal(value), Decimal(str(value))) > bound:
         value = math.nextafter(value, -math.inf)

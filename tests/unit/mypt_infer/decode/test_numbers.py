@@ -167,7 +167,7 @@ def test_long_ids_are_written_exactly(engine: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["integer", "number"])
 @pytest.mark.parametrize("word", ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"])
-@pytest.mark.parametrize("bound", [507383249536040308, 10**17 + 1, 2**64 - 1])
+@pytest.mark.parametrize("bound", [2**53, 10**16, 507383249536040308, 10**17 + 1, 2**64 - 1])
 def test_no_number_beyond_a_large_bound(kind: str, word: str, bound: int) -> None:
     """llguidance reads bounds as floats, which hold no more than 53 bits of a whole number."""
     pytest.importorskip("llguidance")
@@ -179,6 +179,16 @@ def test_no_number_beyond_a_large_bound(kind: str, word: str, bound: int) -> Non
         taken = takes_body(made, f'{{"name": "t", "a": {number}}}')
         assert not taken or not misfits(number, schema), number
         assert taken or beyond >= -(10**4), number
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_number_before_an_excluded_bound_is_written(sign: int) -> None:
+    """Where floats hold both."""
+    pytest.importorskip("llguidance")
+    word = "exclusiveMaximum" if sign > 0 else "exclusiveMinimum"
+    made = Decoder("mypt", [requiring(a={"type": "integer", word: sign * 10**15})], engine="auto")
+    assert takes_body(made, f'{{"name": "t", "a": {sign * (10**15 - 1)}}}')
+    assert not takes_body(made, f'{{"name": "t", "a": {sign * 10**15}}}')
 
 
 def test_listed_numbers_are_written_as_they_are() -> None:
