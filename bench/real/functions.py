@@ -62,23 +62,26 @@ def data() -> Path:
 def tests(folder: Path) -> Iterator[Test]:
     """Yields the tests of all categories whose question is one turn, in their order."""
     for category in CATEGORIES:
-        name = f"BFCL_v4_{category}.json"
-        truths = {
-            row["id"]: row["ground_truth"] for row in rows_of(folder / "possible_answer" / name)
-        }
-        for row in rows_of(folder / name):
-            calls = truths[row["id"]]
-            if len(calls) == 1 and len(row["question"]) == 1:
-                ((function, truth),) = calls[0].items()
-                tools = [
-                    {**tool, "parameters": standard_types(tool["parameters"])[0]}
-                    for tool in row["function"]
-                ]
+        for turns, tools, calls in rows_of(folder, category):
+            if len(calls) == 1 and len(turns) == 1:
+                ((function, truth),) = calls
                 if any(tool["name"] == function for tool in tools):
-                    yield Test(category, row["question"][0], tools, function, truth)
+                    yield Test(category, turns[0], tools, function, truth)
 
 
-def rows_of(path: Path) -> Iterator[Any]:
+def rows_of(folder: Path, category: str) -> Iterator[tuple[list[Any], list[Any], list[Any]]]:
+    """Yields the turns, the tools and the right calls, as (name, arguments), of each row."""
+    name = f"BFCL_v4_{category}.json"
+    truths = {row["id"]: row["ground_truth"] for row in _lines(folder / "possible_answer" / name)}
+    for row in _lines(folder / name):
+        tools = [
+            {**tool, "parameters": standard_types(tool["parameters"])[0]}
+            for tool in row["function"]
+        ]
+        yield row["question"], tools, [next(iter(call.items())) for call in truths[row["id"]]]
+
+
+def _lines(path: Path) -> Iterator[Any]:
     return map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 

@@ -29,7 +29,6 @@ from bench.real.right_calls import SharedReads, is_heldout, ours
 from mypt_infer.generate.llama import load
 from mypt_infer.generate.loop import run
 from mypt_model.folder import beside
-from mypt_spec.bodies.type_names import standard_types
 
 CATEGORIES = ("parallel", "parallel_multiple", "live_parallel", "live_parallel_multiple")
 WAYS = ("free", "ours", "jumps")
@@ -73,19 +72,10 @@ class Question:
 def questions(folder: Path) -> Iterator[Question]:
     """Yields the questions of all categories that are one turn with several calls."""
     for category in CATEGORIES:
-        name = f"BFCL_v4_{category}.json"
-        truths = {
-            row["id"]: row["ground_truth"] for row in rows_of(folder / "possible_answer" / name)
-        }
-        for row in rows_of(folder / name):
-            tools = [
-                {**tool, "parameters": standard_types(tool["parameters"])[0]}
-                for tool in row["function"]
-            ]
-            calls = [next(iter(call.items())) for call in truths[row["id"]]]
+        for turns, tools, calls in rows_of(folder, category):
             known = {tool["name"] for tool in tools}
-            if len(row["question"]) == 1 and len(calls) > 1 and {n for n, _ in calls} <= known:
-                (turn,) = row["question"]
+            if len(turns) == 1 and len(calls) > 1 and {n for n, _ in calls} <= known:
+                (turn,) = turns
                 tests = tuple(Test(category, turn, tools, n, truth) for n, truth in calls)
                 if all(test.is_right(test.call) for test in tests):
                     yield Question(category, tests)

@@ -48,9 +48,9 @@ def append_messages(
     begun = history.format.begins if history.ids else frozenset()
     # What no message of a record says is there already.
     added = {f"/{d.adapter.SCHEMA.messages}", f"/{KEY}"} if history.ids else set()
-    said = (message for message in episode.messages if message.at.pointer not in added)
+    new = (message for message in episode.messages if message.at.pointer not in added)
     events, notices = _harmless(
-        [e for e in events_of(said, d.table) if e.terminal not in begun], history
+        [e for e in events_of(new, d.table) if e.terminal not in begun], history
     )
     _check(events, history)
     history.reopen()

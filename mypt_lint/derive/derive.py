@@ -42,11 +42,11 @@ class Derived:
     levels: tuple[Level, ...]
     shape: Shape | None
 
-    def load(self, folder: Path) -> Dialect:
+    def load(self, folder: Path, vocabulary: str | None = None) -> Dialect:
         """Writes the files into a folder, and returns the format. Raises SpecError."""
         for file, text in self.files.items():
             (folder / file).write_text(text, encoding="utf-8")
-        return load(folder)
+        return load(folder, vocabulary=vocabulary)
 
 
 def derive(
@@ -133,11 +133,9 @@ class _Deriving:
         special = self.model.special
         if self.model.vocabulary is None:
             special |= {tag for text in literals_of(shape) for tag in LIKELY_SPECIAL.findall(text)}
-        texts = files(self.name, shape, special)
-        for file, text in texts.items():
-            (self.folder / file).write_text(text, encoding="utf-8")
+        derived = Derived(self.name, files(self.name, shape, special), (), shape)
         vocabulary = None if self.encoding is None else self.model.path
-        return load(self.folder, vocabulary=vocabulary), texts
+        return derived.load(self.folder, vocabulary), derived.files
 
     def _vectors(self, dialect: Dialect) -> Iterator[dict[str, Any]]:
         """Yields examples that the format writes as the template does."""

@@ -49,9 +49,10 @@ class Learner:
         if (begin, last, final) != (first, to_answer, end):
             raise NotLearnedError("a second question changes the literals of the first or last")
         prompt = self._literals(chat(*words(1)), "a question alone", "prompt")[1]
-        asked = self._literals(chat(*words(1)), "a question alone")[1]
+        question_end = self._literals(chat(*words(1)), "a question alone")[1]
         header = earlier if prompt.startswith(earlier) else prompt
-        closer = asked if asked.strip() and header.startswith(asked) and header != asked else ""
+        is_closer = question_end.strip() and header.startswith(question_end)
+        closer = question_end if is_closer and header != question_end else ""
         for where, literal in (("an earlier", earlier), ("the last", last)):
             if not literal.startswith(header):
                 ends = f"the prompt ends with {prompt[-30:]!r}, and before {where} answer"
@@ -186,8 +187,8 @@ class Learner:
 
     def _with_text(self, probe: Probe, text: str) -> str:
         """Returns the rendering of a conversation with a text in place of `_T`."""
-        made = [{k: text if v == _T else v for k, v in message.items()} for message in probe]
-        return self.render.text(made) or ""
+        filled = [{k: text if v == _T else v for k, v in message.items()} for message in probe]
+        return self.render.text(filled) or ""
 
     def _strip(self, name: str, probe: Probe) -> str:
         """Returns what the template strips of the text `_T` of a conversation."""

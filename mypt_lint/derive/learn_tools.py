@@ -30,13 +30,17 @@ def steps(content: str = "", calls: int = 1) -> Probe:
     """Returns a question, a message with calls and this content, results, and an answer."""
     call = {"type": "function", "function": {"name": "find_it", "arguments": _ARGUMENTS}}
     ids = ("call00001", "call00002")[:calls]
-    asked = {"role": "assistant", "content": content, "tool_calls": [call | {"id": i} for i in ids]}
+    calling = {
+        "role": "assistant",
+        "content": content,
+        "tool_calls": [call | {"id": i} for i in ids],
+    }
     results = [
         {"role": "tool", "tool_call_id": i, "content": text}
         for i, text in zip(ids, (_R, _R2), strict=False)
     ]
     question, answer = chat(_Q, _A)
-    return [question, asked, *results, answer]
+    return [question, calling, *results, answer]
 
 
 class ToolsLearner:
@@ -89,14 +93,14 @@ class ToolsLearner:
     def _calls(self) -> tuple[Block, str, str, str]:
         """Returns the block of calls, its body, white space before it after texts and calls."""
         user, answer = self.shape.user, self.shape.answer
-        one, two, said = (self._text(steps(*how)) for how in ((), ("", 2), (_X,)))
+        one, two, beside_text = (self._text(steps(*how)) for how in ((), ("", 2), (_X,)))
         body = next((kind for kind, written in _BODIES.items() if written in one), None)
         if body is None:
             raise NotLearnedError("calls are not JSON objects of name and arguments")
         before, _, after = one.partition(_BODIES[body])
         opener = before.partition(_Q + user.closer + answer.opener)[2]
         closer = after.partition(answer.closer)[0]
-        after_text = said.partition(_X)[2].partition(opener + _BODIES[body])[0]
+        after_text = beside_text.partition(_X)[2].partition(opener + _BODIES[body])[0]
         after_call = two.partition(_BODIES[body] + closer)[2].partition(opener + _BODIES[body])[0]
         spaced = not after_text.strip() and after_call in ("", after_text)
         if not (opener.strip() and closer.strip() and spaced):

@@ -10,7 +10,7 @@ from typing import Any
 from mypt_lint.derive.shape import NotLearnedError
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.bounds import Bounded, OutOfBoundsError
-from mypt_lint.template.model import ModelFolder, Outcome, _Templates
+from mypt_lint.template.model import ModelFolder, Outcome, Templates
 from mypt_lint.template.render import Failed, failure, in_form
 
 _WORD = re.compile("Qx([0-9]{6})z")
@@ -23,8 +23,8 @@ class _Rendering:
     """Renders one conversation, in the process that renders."""
 
     def __init__(self, *args: Any) -> None:
-        templates = _Templates(*args)
-        self.templates = templates._usual, templates._for_tools
+        templates = Templates(*args)
+        self.templates = templates.usual, templates.for_tools
 
     def __call__(
         self, messages: Probe, tools: Any, options: dict[str, Any], how: str
@@ -33,10 +33,10 @@ class _Rendering:
         if how == "align":
             return template.outcome(messages, tools, options)
         if how == "later":
-            options = options | {"strftime_now": (template._now + _LATER).strftime}
+            options = options | {"strftime_now": (template.now + _LATER).strftime}
         try:
             formed = in_form(messages, template.form)
-            return template._text(formed, tools, prompt=how == "prompt", options=options)[0]
+            return template.text(formed, tools, prompt=how == "prompt", options=options)[0]
         except MemoryError:
             raise
         except Exception as error:  # whatever a template does wrong

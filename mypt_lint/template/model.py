@@ -64,8 +64,6 @@ _CONTEXT = {
     "tokenizer_config.json": "model_max_length",
 }
 _NO_LIMIT = 1 << 40  # what transformers writes where nobody knows the length of a context
-
-
 _PRINTED = "{'type': 'text'"  # content that is not read as parts
 Outcome = Aligned | Failed | Leaf | None
 Arguments = tuple[list[dict[str, Any]], bytes | None, dict[str, Any]]
@@ -78,11 +76,11 @@ def _in_use(templates: list[Template]) -> list[Template]:
     return [usual, by_name.get(_FOR_TOOLS) or usual]
 
 
-class _Templates:
+class Templates:
     """Aligns conversations by the templates of a folder; in the process that renders.
 
     Called without a conversation, it returns why Jinja does not compile a template, "" if it does.
-    Tools are the bytes of `_packed`, so that equal ones are one object here.
+    Tools are packed, as `arguments_of` returns them, so that equal ones are one object here.
     """
 
     def __init__(self, templates: list[Template], special: frozenset[str]) -> None:
@@ -100,8 +98,8 @@ class _Templates:
             message = f"line {why.line} of the chat template: {why.message}"
             self._fault = f"{template.path}: {message}"
             return
-        self._usual = _OneTemplate(usual, special)
-        self._for_tools = self._usual if tools is usual else _OneTemplate(tools, special)
+        self.usual = _OneTemplate(usual, special)
+        self.for_tools = self.usual if tools is usual else _OneTemplate(tools, special)
 
     def __call__(
         self,
@@ -117,7 +115,7 @@ class _Templates:
         if declared is not None and declared is not self._shared:
             self._shared = declared
             share(declared)
-        return (self._for_tools if declared else self._usual).outcome(
+        return (self.for_tools if declared else self.usual).outcome(
             messages, declared, options or {}
         )
 
@@ -127,27 +125,24 @@ class _OneTemplate:
         self.template = template
         self._render = compiled(template.text)
         self._aligners: Memo[str, Aligner] = Memo(_MAX_OPTIONS)  # by their options
-        self._now = datetime.now()  # one for all renderings, which are compared
+        self.now = datetime.now()  # one for all renderings, which are compared
         self._stops = template.stops | {template.tokens.get("eos_token", "")}
         self._special = special
         self.form = self._best_form()
 
     def outcome(
-        self, messages: list[dict[str, Any]], tools: list[Any] | None, options: dict[str, Any]
+        self, messages: Any, tools: Any, options: dict[str, Any], form: Form | None = None
     ) -> Outcome:
         """Returns what is known of a conversation: all places, why it has no text, or what has no
         place."""
-        return self._outcome(messages, tools, options, self.form)
-
-    def _outcome(self, messages: Any, tools: Any, options: dict[str, Any], form: Form) -> Outcome:
         key = json.dumps(options, sort_keys=True)
         aligner = self._aligners.entries.get(key)
         if aligner is None:
-            render = partial(self._text, options=options)
+            render = partial(self.text, options=options)
             aligner = Aligner(render, self._stops, self._special)
             self._aligners.keep(key, aligner)
         try:
-            return aligner.align(in_form(messages, form), tools)
+            return aligner.align(in_form(messages, form or self.form), tools)
         except AlignError as error:
             return error.leaf
         except MemoryError:
@@ -155,10 +150,10 @@ class _OneTemplate:
         except Exception as error:  # whatever a template does wrong
             return failure(error)
 
-    def _text(
+    def text(
         self, messages: Any, tools: Any, *, prompt: bool = False, options: dict[str, Any]
     ) -> tuple[str, list[tuple[int, int]]]:
-        usual = {"documents": None, "strftime_now": self._now.strftime}
+        usual = {"documents": None, "strftime_now": self.now.strftime}
         variables = {**self.template.tokens, **usual, **self.template.options, **options}
         return self._render(
             messages=messages, tools=tools, add_generation_prompt=prompt, **variables
@@ -170,7 +165,7 @@ class _OneTemplate:
         rows = [row for row in rows if row.get("_plain") or row.get("tools")]
 
         def score(form: Form) -> tuple[int, int]:
-            outcomes = [self._outcome(r["messages"], r.get("tools"), {}, form) for r in rows]
+            outcomes = [self.outcome(r["messages"], r.get("tools"), {}, form) for r in rows]
             aligned = [o for o in outcomes if isinstance(o, Aligned) and _PRINTED not in o.text]
             return sum(not one.missing for one in aligned), len(aligned)
 
@@ -191,7 +186,7 @@ class ModelFolder:
         names = {token for template in self.templates for token in template.tokens.values()}
         names |= {row["content"] for row in added_tokens(Path(path))}
         self.special = frozenset(filter(None, names))
-        self._aligned: Bounded[Outcome | str] = Bounded(_Templates, self.templates, self.special)
+        self._aligned: Bounded[Outcome | str] = Bounded(Templates, self.templates, self.special)
         self.stopped = 0  # records in a row whose rendering was stopped
         self._tags_of_tools: Memo[bytes, re.Match[str] | None] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
         self._aligned.start()
