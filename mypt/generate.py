@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mypt_cli.command import Command
 from mypt_cli.inputs import json_of, text_of, tools_of
 from mypt_cli.parser import Parser
+from mypt_cli.run import saying
 from mypt_cli.store.gguf import model_path
 from mypt_infer.run_format import format_of
 from mypt_spec import Dialect
@@ -105,7 +106,10 @@ def _run(chosen: argparse.Namespace) -> None:
     from mypt_infer.generate.opened import loaded, read_prompt, spoken
     from mypt_infer.generate.strange import RefusedMass
 
-    _, dialect = spoken(chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab)
+    _, dialect = spoken(
+        chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab,
+        say=saying(PROG, quiet=False),
+    )  # fmt: skip
     prompt, declared = read_prompt(dialect, text_of(chosen.prompt))
     tools = declared if chosen.tools is None else tools_of(chosen.tools) or []
     decoder = _decoder(chosen, dialect, tools)

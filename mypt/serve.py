@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
+from mypt_cli.run import saying
 from mypt_cli.store.gguf import model_path
 
 if TYPE_CHECKING:
@@ -147,7 +148,10 @@ def _service(chosen: argparse.Namespace) -> Service:
     for name in ("rows", "queue", "max_new_tokens", "timeout"):
         if getattr(chosen, name) < (0 if name == "queue" else 1):
             raise ValueError(f"--{name.replace('_', '-')} is {getattr(chosen, name)}")
-    folder, dialect = spoken(chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab)
+    folder, dialect = spoken(
+        chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab,
+        say=saying(PROG, quiet=False),
+    )  # fmt: skip
     model = loaded(chosen.model, chosen.device)
     limits = Limits(
         rows=chosen.rows,

@@ -85,11 +85,6 @@ def dialect_of(folder: str | Path, *, choice: str | None, default: str) -> str:
     )
     dialect = data.get("dialect") if isinstance(data, dict) else None
     if not isinstance(dialect, str):
-        if choice is None and isinstance(data, dict) and "spec_fingerprint" in data:
-            raise ModelError(
-                f"{folder}: was trained on data that a chat template wrote; name a dialect that "
-                "writes the same text with --dialect, such as chatml or qwen3"
-            )
         return choice or default
     tokens_file = path.with_name("tokens.toml")
     if tokens_file.is_file() and choice in (None, dialect):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mypt_cli.run import saying
 from mypt_infer.controller import Controller, Options, Script, Source
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import Tool, Toolbox
@@ -174,7 +175,10 @@ class _Played:
         from mypt_infer.generate.opened import loaded, spoken
         from mypt_infer.generate.sample import Sampling
 
-        _, self.dialect = spoken(chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab)
+        _, self.dialect = spoken(
+            chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab,
+            say=saying("mypt-chat", quiet=False),
+        )  # fmt: skip
         self.model, self.seed = loaded(chosen.model, chosen.device), chosen.seed
         self.device = torch.device(chosen.device)
         most = positions(self.model)

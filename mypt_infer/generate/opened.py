@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mypt_spec
 from mypt_infer.decode.prompt import opening, prompt_ids
-from mypt_model.folder import TRAINER, beside, dialect_of, is_plain, newest
+from mypt_lint.derive.of_model import dialect_of_model
+from mypt_model.folder import TRAINER, beside, is_plain, newest
 from mypt_model.shape import ModelError
 from mypt_spec import Dialect, Finding, VocabularyError
 from mypt_spec.encoder import encode_events
@@ -19,9 +21,13 @@ if TYPE_CHECKING:
 
 
 def spoken(
-    folder: str | Path, *, choice: str | None, vocabulary: str | Path | None = None
-) -> tuple[str, Dialect]:
+    folder: str | Path, *, choice: str | None, vocabulary: str | Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> tuple[str, Dialect]:  # fmt: skip
     """Returns (name or folder, dialect) of a model, "mypt" where its checkpoint does not say.
+
+    Without `choice`, that of a model with a chat template is the format that the template writes;
+    `say` is told what is proved of it.
 
     The vocabulary is by default the one beside the model: the copy that training keeps, or the
     `tokenizer.json` or `tekken.json` of a model that another program made. Raises ModelError where
@@ -29,7 +35,7 @@ def spoken(
     read, where neither of them names the format, and where there is no model at all.
     """
     is_plain(newest(Path(folder)))  # raises where there is no config.json
-    recorded = dialect_of(folder, choice=choice, default="")
+    recorded = dialect_of_model(folder, choice, say)
     name = recorded or "mypt"
     # What training wrote has its vocabulary as a copy, or is on the dialect's.
     others = () if beside(folder, TRAINER) else ("tokenizer.json", "tekken.json")

@@ -62,6 +62,11 @@ def load(path: str) -> list[Template]:
     return [Template(name, str(file), text, tokens, stops, assumed) for name, file, text in texts]
 
 
+def has_template(folder: Path) -> bool:
+    """Returns whether a folder has a chat template. Raises UsageError for a broken file."""
+    return bool(_of_folder(folder))
+
+
 def _of_folder(here: Path) -> list[tuple[str, Path, str]]:
     """Returns (name, file, source) of each template; a file of its own hides what settings say."""
     out = [("", here / _SAVED, text_of(str(here / _SAVED)))] if (here / _SAVED).is_file() else []

@@ -33,7 +33,11 @@ def proved(data: bytes, read: Callable[[], Vocabulary]) -> Vocabulary:
     if len(data) < LEAST:
         return read()
     try:
-        file = _folder() / hashlib.sha256(_code() + hashlib.sha256(data).digest()).hexdigest()
+        file = (
+            cache_folder()
+            / FOLDER
+            / hashlib.sha256(_code() + hashlib.sha256(data).digest()).hexdigest()
+        )
     except RuntimeError:  # the user has no home
         return read()
     with suppress(OSError, ValueError):
@@ -44,10 +48,11 @@ def proved(data: bytes, read: Callable[[], Vocabulary]) -> Vocabulary:
     return vocabulary
 
 
-def _folder() -> Path:
+def cache_folder() -> Path:
+    """Returns the folder of all caches. Raises RuntimeError for a user without a home."""
     cache_home = Path(os.environ.get("XDG_CACHE_HOME", ""))
     base = cache_home if cache_home.is_absolute() else Path.home() / ".cache"
-    return base / "mypt-tags" / FOLDER
+    return base / "mypt-tags"
 
 
 @cache

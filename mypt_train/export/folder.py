@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import mypt_spec
+from mypt_lint.derive.of_model import dialect_of_model
 from mypt_model import folder as model_folder
-from mypt_model.folder import CONFIG, GENERATION, WEIGHTS, beside, dialect_of, newest
+from mypt_model.folder import CONFIG, GENERATION, WEIGHTS, beside, newest
 from mypt_model.pieces import is_sharded
 from mypt_model.shape import ModelError, fits
 from mypt_spec import VocabularyError
@@ -43,7 +44,7 @@ def export(
     try:
         config, path = _config(source), source / GENERATION
         settings = model_folder.read_object(path) if path.is_file() else {}
-        name = dialect_of(source, choice=dialect, default="mypt")
+        name = dialect_of_model(source, dialect) or "mypt"
         d = mypt_spec.dialect(name, vocabulary=vocabulary or beside(source, *COPIES))
     except (KeyError, VocabularyError, ModelError) as error:
         raise ExportError(error.args[0]) from None

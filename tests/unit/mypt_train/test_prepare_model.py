@@ -360,7 +360,6 @@ def test_training_goes_without_legality(tmp_path: Path) -> None:
     """A checkpoint has the files of the model, and says no dialect."""
     pytest.importorskip("torch")
     from mypt_infer.generate.opened import spoken
-    from mypt_model.shape import ModelError
     from mypt_train.training.parts.config import Config
     from mypt_train.training.trainer import train
 
@@ -377,8 +376,10 @@ def test_training_goes_without_legality(tmp_path: Path) -> None:
     facts = json.loads((report.folder / "trainer.json").read_text())
     assert "dialect" not in facts["data"]
     assert (report.folder / "chat_template.jinja").read_text() == CHATML
-    with pytest.raises(ModelError, match="a chat template wrote; name a dialect"):
-        spoken(tmp_path / "run", choice=None)
+    says: list[str] = []
+    name, dialect = spoken(tmp_path / "run", choice=None, say=says.append)
+    assert (dialect.name, dialect.folder) == ("chat-template", Path(name))
+    assert "derived from the chat template; proved: chat" in says[0]
     assert spoken(tmp_path / "run", choice="chatml")[0] == "chatml"
     log = (tmp_path / "run" / "log.jsonl").read_text()
     assert "legality is not measured" in log

@@ -1,0 +1,97 @@
+"""Keeps the format that a model's own chat template writes, so that it is derived only once.
+
+Input: the folder of a model. Output: a folder in the user's cache with the derived format. It is
+named by what the format depends on: templates, tokens, vocabulary, and the code that derives it.
+"""
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import mypt_spec
+from mypt_cli.errors import UsageError
+from mypt_cli.progress import waiting
+from mypt_lint.derive.derive import derive
+from mypt_lint.template.model import ModelFolder
+from mypt_lint.template.source import has_template
+from mypt_model.folder import dialect_of, newest
+from mypt_model.shape import ModelError
+from mypt_spec.tokenizer.proved import cache_folder
+
+NAME = "chat-template"
+FOLDERS = 8  # formats that are kept at most
+_PROVED = "PROVED.txt"
+
+
+def dialect_of_model(
+    folder: str | Path, choice: str | None, say: Callable[[str], None] = lambda _: None
+) -> str:
+    """Returns the name or folder of the dialect of a model; "" where nothing says it.
+
+    It is what `dialect_of` returns, or else the folder of the format that the model's chat template
+    writes. `say` is told what is proved of that. Raises ModelError as `dialect_of` does, and if
+    chats are not proved.
+    """
+    name, model = dialect_of(folder, choice=choice, default=""), newest(folder)
+    try:
+        return name or (_format_of(model, say) if has_template(model) else "")
+    except UsageError as error:
+        raise ModelError(str(error)) from None
+    except OSError as error:
+        raise ModelError(
+            f"{model}: its format cannot be kept in the cache folder: {error}; set XDG_CACHE_HOME "
+            "to a folder that can be written"
+        ) from None
+
+
+def _format_of(model: Path, say: Callable[[str], None]) -> str:
+    source = ModelFolder(str(model))
+    folder = cache_folder() / "formats" / _digest(source)
+    proved = folder / _PROVED
+    if proved.is_file():
+        os.utime(folder)
+    else:
+        with waiting("deriving a format from the chat template"):
+            _derive(source, folder)
+    says = proved.read_text(encoding="utf-8")
+    if not (folder / "tokens.toml").is_file():
+        raise UsageError(
+            f"{model}: no format could be derived from its chat template ({says}); name one that "
+            "writes the same text with --dialect, such as chatml or qwen3"
+        )
+    say(f"the format is derived from the chat template; {says}")
+    return f"{folder}/"
+
+
+def _digest(source: ModelFolder) -> str:
+    digest = hashlib.sha256(source.fingerprint.encode())
+    for name, content in sorted(source.files.items()):
+        digest.update(name.encode() + hashlib.sha256(content).digest())
+    for package in (Path(__file__).parents[1], Path(mypt_spec.__file__).parent):
+        for file in sorted(package.rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _derive(source: ModelFolder, folder: Path) -> None:
+    """Writes what is derived to a folder that has its name only when it is complete."""
+    derived = derive(source, NAME)
+    names: dict[str, list[str]] = {}
+    for level in derived.levels:
+        names.setdefault("" if level.is_proved else level.reason, []).append(level.name)
+    proved = f"proved: {', '.join(names.pop('', ['nothing']))}"
+    proved += "".join(f"; not {', '.join(left)}: {why}" for why, left in names.items())
+    part = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}")
+    part.mkdir(parents=True)
+    for name, text in (derived.files | {_PROVED: proved}).items():
+        (part / name).write_text(text, encoding="utf-8")
+    try:
+        part.rename(folder)
+    except OSError:  # another process was faster
+        shutil.rmtree(part)
+    ages = sorted(folder.parent.iterdir(), key=lambda other: other.stat().st_mtime_ns)
+    for other in ages[:-FOLDERS]:
+        shutil.rmtree(other, ignore_errors=True)

@@ -1,0 +1,81 @@
+"""The format of a model that names none: derived from its chat template, once."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import mypt_spec
+from mypt_lint.derive import of_model
+from mypt_lint.derive.of_model import FOLDERS, dialect_of_model
+from mypt_model.shape import ModelError
+
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def model(folder: Path, template: str = TEMPLATE) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    config = {"chat_template": template, "eos_token": "<|im_end|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "mypt-tags" / "formats"
+
+
+def test_a_format_is_derived_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    says: list[str] = []
+    name = dialect_of_model(model(tmp_path / "model"), None, says.append)
+    record = {
+        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "A"}]
+    }
+    episode, _ = mypt_spec.dialect(name).check(record)
+    assert episode is not None
+    text = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n"
+    assert mypt_spec.dialect(name).serialize(episode) == text
+    assert "proved: chat; not thoughts: the template writes no thoughts; not tools, all:" in says[0]
+    with monkeypatch.context() as patch:
+        patch.setattr(of_model, "derive", lambda *_: pytest.fail("derived again"))
+        assert dialect_of_model(tmp_path / "model", "auto", says.append) == name
+    assert says[0] == says[1]
+    other = TEMPLATE.replace("assistant", "bot")
+    with pytest.raises(ModelError, match="and before an earlier answer is") as error:
+        dialect_of_model(model(tmp_path / "other", other), None)
+    assert "proved: nothing" in str(error.value)
+    assert "name one that writes the same text with --dialect" in str(error.value)
+
+
+def test_who_says_a_dialect_gets_it(tmp_path: Path, cache: Path) -> None:
+    folder = model(tmp_path / "model")
+    assert dialect_of_model(folder, "qwen3") == "qwen3"
+    (folder / "config.json").write_text('{"dialect": "praxis"}')
+    assert dialect_of_model(folder, None) == "praxis"
+    (folder / "config.json").write_text("{}")
+    (folder / "tokenizer_config.json").unlink()
+    assert dialect_of_model(folder, None) == ""
+    assert not cache.exists()
+
+
+def test_a_cache_keeps_the_formats_used_last(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = model(tmp_path / "model")
+    used = Path(dialect_of_model(folder, None))
+    for number in range(FOLDERS + 2):
+        (cache / f"old{number}").mkdir()
+        (cache / f"old{number}" / "file").touch()
+    assert Path(dialect_of_model(folder, None)) == used
+    dialect_of_model(model(tmp_path / "other", TEMPLATE.replace("im_", "")), None)
+    assert len([*cache.iterdir()]) == FOLDERS
+    assert used.is_dir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "config.json"))
+    with pytest.raises(ModelError, match="set XDG_CACHE_HOME"):
+        dialect_of_model(folder, None)
