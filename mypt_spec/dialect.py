@@ -377,6 +377,8 @@ def _grammar_file(folder: Path) -> Path:
     files = sorted(folder.glob("*.lark"))
     if len(files) != 1:
         text = ", ".join(file.name for file in files) or "none"
+        if (folder / "config.json").is_file():
+            text += f"; it is a model: mypt-lint derive {folder} -o FOLDER writes its format"
         raise SpecError(f"{folder}: expected {usual.name} or one other .lark file, found {text}")
     return files[0]
 

@@ -171,6 +171,12 @@ def test_a_copy_never_brings_code(tmp_path: Path) -> None:
         copied_to(copy)
 
 
+def test_a_model_is_no_format(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(SpecError, match=f"found none; it is a model: mypt-lint derive {tmp_path}"):
+        mypt_spec.dialect(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("file", "text", "says"),
     [
