@@ -11,6 +11,7 @@ from typing import Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of, text_of
+from mypt_spec import dialect, dialects
 
 _CONFIG, _SAVED, _OLD = "tokenizer_config.json", "chat_template.jinja", "chat_template.json"
 TEMPLATE_FOLDER = "additional_chat_templates"
@@ -39,11 +40,15 @@ class Template:
 def load(path: str) -> list[Template]:
     """Returns the templates of a file or folder. Raises UsageError where there is none."""
     here, assumed = Path(path), frozenset[str]()
+    if not here.exists() and re.fullmatch(r"[\w-]+/[\w.-]+", path):
+        get = f"hf download {path} --include '*.json' '*.jinja' --local-dir {here.name}"
+        raise UsageError(f"{path}: no such folder; a model of a hub is downloaded first: {get}")
     if here.is_dir():
         texts = _of_folder(here)
         if not texts:
             raise UsageError(
                 f"{path}: no chat template; expected {_SAVED}, or chat_template in {_CONFIG}"
+                f"{_advice(here)}"
             )
         config = _json(here / _CONFIG) if (here / _CONFIG).is_file() else {}
         tokens, stops = _tokens(config, here), _stops(config, here)
@@ -60,6 +65,14 @@ def load(path: str) -> list[Template]:
         stops = frozenset({tokens["eos_token"]} if adds_eos else ())
         assumed = frozenset(token for token in tokens.values() if token not in text)
     return [Template(name, str(file), text, tokens, stops, assumed) for name, file, text in texts]
+
+
+def _advice(here: Path) -> str:
+    """Returns the shipped dialects whose special tokens a model has, as an advice."""
+    tags = {row["content"] for row in added_tokens(here)}
+    special = {name: {*dialect(name).table.special} for name in dialects()}
+    names = [name for name, own in special.items() if own and own <= tags]
+    return f"; its tokens fit {', '.join(names)}: use --dialect {names[0]} instead" if names else ""
 
 
 def has_template(folder: Path) -> bool:

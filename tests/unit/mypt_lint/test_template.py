@@ -213,6 +213,12 @@ def test_what_is_no_template(tmp_path: Path) -> None:
         load(str(tmp_path))
     with pytest.raises(UsageError, match="No such file"):
         load(str(tmp_path / "x.jinja"))
+    with pytest.raises(UsageError, match="downloaded first: hf download Qwen/Qwen3-8B --include"):
+        load("Qwen/Qwen3-8B")
+    tags = [{"id": i, "content": tag} for i, tag in enumerate(("<|im_start|>", "<|im_end|>", "x"))]
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": tags}))
+    with pytest.raises(UsageError, match="its tokens fit chatml: use --dialect chatml instead"):
+        load(str(tmp_path))
     for text, words in [
         ("{", "is not JSON"),
         ("[]", "expected a JSON object"),
