@@ -191,8 +191,9 @@ def _block(
     table: TokenTable,
     *,
     closed: bool = True,
+    again: bool = False,
 ) -> list[Event]:
-    opener = table.openers.get(kind)
+    opener = table.between[kind] if again else table.openers.get(kind)
     if opener is None:
         names = ", ".join([*table.openers, *table.marks])
         raise ValueError(f"{table.name} has no block or mark {kind!r}; it has {names}")
@@ -201,22 +202,26 @@ def _block(
     out = [Event(opener.name, opener.spell(attrs), at, attrs)]
     end = at
     closer = table.closers.get(kind)
+    again = False
     for part, after in zip_longest(parts, parts[1:]):
         if part.kind != "text":
             if closer is None:
                 message = f"`{opener.shown}` ends where the next tag stands, so it holds no block"
                 raise ValueError(f"{message} {part.kind!r}")
-            again = after is not None and after.kind == part.kind and table.openers[part.kind].again
             inner = (Part("text", part.text, (), part.at, part.name_at),)
-            out += _block(part.kind, part.attrs, inner, part.at, table, closed=not again)
-        elif part.text:
+            ends = after is None or after.kind != part.kind or part.kind not in table.between
+            out += _block(part.kind, part.attrs, inner, part.at, table, closed=ends, again=again)
+            again = not ends
+            continue
+        if part.text:
             out.append(Event(TEXT, part.text, part.at, (), part.name_at))
         else:
             end = part.at  # an empty field is noticed when the block closes: point to the field
     # One tag may be the end of both: it closes both, or the conversation may end there.
     last = table.closers.get(parts[-1].kind) if parts else None
-    ended = last is not None and (last is closer or (last.both and kind in last.ends))
-    if closer is not None and closed and not ended:
+    if closer is not None and last is not None:
+        closed &= not (last.bare.endswith(closer.bare) or (last.both and kind in last.ends))
+    if closer is not None and closed:
         closing = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
         out.append(Event(closer.name, closer.spell(attrs), end, closing))
     return out

@@ -93,6 +93,10 @@ def split_states(automaton: Automaton, table: TokenTable) -> Automaton:
             tag = table.terminals.get(name)
             _check_blocks(stack, name, table)
             after = following, stack if tag is None else after_tag(stack, tag, table)
+            ended = before_tag(stack, table, tag)[-1] if tag is not None and tag.closes else ""
+            if ended in table.between and table.openers[ended].name in automaton.steps[following]:
+                text = f"`{table.between[ended].shown}` is between two {ended!r}, and the grammar"
+                raise SpecError(f"{name}: {text} has `{table.openers[ended].shown}` after it, too")
             if after not in numbers:
                 numbers[after] = len(numbers)
                 queue.append(after)
@@ -119,6 +123,9 @@ def _check_blocks(stack: Stack, name: str, table: TokenTable) -> None:
         text = 'takes text where no block is open: a terminal before it needs "opens"'
         raise SpecError(f"{TEXT}: the grammar {text}, or the tag after it is not a closing tag")
     around = before_tag(stack, table, tag)
+    if tag.after and tag.again and (len(stack) < 2 or stack[-1] != tag.opens):
+        text = f"is between two {tag.opens!r} inside of a block, and the grammar has it elsewhere"
+        raise SpecError(f"{name}: {text}")
     if tag.closes and not {*around[-1:]} & {*tag.ends}:
         inside = f"inside {around[-1]!r}" if around else "where no block is open"
         text = f"closes {', '.join(map(repr, tag.ends))}, and the grammar has it {inside}"

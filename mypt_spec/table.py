@@ -118,7 +118,8 @@ class Terminal:
     closing tag and is itself a message. With `again`, it also ends the block of its own kind in
     which it is. `joins` names the terminal that it is another spelling of: with white space before
     it, where it follows a text, or a tag that does not end with one and is not made for it. With
-    `after`, "text", it is so after a text alone, and another row may be for tags.
+    `after`, "text", it is so after a text alone, and another row may be for tags. If `after` is the
+    kind of block that it opens, it is written between two such blocks, and joins no terminal.
     `before` is the kind of block that the opened block begins with: such a row is another opening
     tag, written there alone. `also` are more spellings, which are read, with a finding (MYP233),
     and never written; they have the same attributes.
@@ -367,7 +368,12 @@ class TokenTable:
     def openers(self) -> dict[str, Terminal]:
         """Maps each kind of block to its opening tag, without those of some places alone."""
         rows = (t for t in self.terminals.values() if t.opens)
-        return {t.opens: t for t in rows if not t.joins and not t.before}
+        return {t.opens: t for t in rows if not (t.joins or t.before or t.after)}
+
+    @cached_property
+    def between(self) -> dict[str, Terminal]:
+        """Maps kinds of block to the tag that ends one and opens the next in one message."""
+        return {t.opens: t for t in self.terminals.values() if t.again and not t.joins}
 
     @cached_property
     def leaders(self) -> dict[tuple[str, str], Terminal]:
@@ -382,7 +388,7 @@ class TokenTable:
     @cached_property
     def after_text(self) -> dict[str, Terminal]:
         """Maps the name of a terminal to the one that is written where it follows a text alone."""
-        return {t.joins: t for t in self.terminals.values() if t.after}
+        return {t.joins: t for t in self.terminals.values() if t.joins and t.after}
 
     @cached_property
     def followed(self) -> frozenset[str]:
@@ -422,11 +428,8 @@ class TokenTable:
     @cached_property
     def marks(self) -> dict[str, Terminal]:
         """Maps each mark to its terminal, by the terminal's name in lower case."""
-        return {
-            t.name.lower(): t
-            for t in self.terminals.values()
-            if t.mark or not (t.opens or t.closes)
-        }
+        rows = (t for t in self.terminals.values() if t.mark or not (t.opens or t.closes))
+        return {t.name.lower(): t for t in rows}
 
     @cached_property
     def order(self) -> dict[str, int]:
@@ -440,10 +443,8 @@ class TokenTable:
     def describe(self, names: frozenset[str] | set[str]) -> tuple[str, ...]:
         """Returns the spellings of terminals in a fixed order; TEXT is "text", END is "the end"."""
         words = {TEXT: "text", END: "the end"}
-        return tuple(
-            words[n] if n in words else self.terminals[n].shown
-            for n in sorted(names, key=self.order.__getitem__)
-        )
+        ranked = sorted(names, key=self.order.__getitem__)
+        return tuple(words[n] if n in words else self.terminals[n].shown for n in ranked)
 
     @cached_property
     def literals(self) -> re.Pattern[str]:
@@ -455,11 +456,8 @@ class TokenTable:
     @cached_property
     def plain_tags(self) -> tuple[Terminal, ...]:
         """Returns the terminals whose spelling has no single-id tag: text to the tokenizer."""
-        return tuple(
-            t
-            for t in self.terminals.values()
-            if not t.joins and not any(p.kind == "special" for p in t.spelling)
-        )
+        rows = (t for t in self.terminals.values() if not t.joins)
+        return tuple(t for t in rows if all(p.kind != "special" for p in t.spelling))
 
     @cached_property
     def late(self) -> dict[str, int]:

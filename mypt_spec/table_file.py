@@ -53,6 +53,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], bool]] = {  # of (what is said, the 
     "oneOf": lambda rules, value, fits: sum(fits(rule, value) for rule in rules) == 1,
     "not": lambda rule, value, fits: not fits(rule, value),
 }
+_BETWEEN = '"joins" with a "spelling" is for blocks that the model writes: "origin" is not "model"'
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
     *("joins", "before", "after", "strip", "blank"),
@@ -210,13 +211,15 @@ def _rows(rows: list[dict[str, Any]], need: Need) -> list[dict[str, Any]]:
         base = next((r for r in out if r["name"] == row["joins"] and "joins" not in r), {})
         fine = "opens" in base
         need(fine, entry, f'"joins" names no terminal above that opens a block: {row["joins"]!r}')
-        twice = any(
-            (r.get("joins"), r.get("after")) == (row["joins"], row.get("after")) for r in out
-        )
+        own = row | {"joins": "", "after": base["opens"], "again": True}
+        if "space" in row:
+            own = row | {"spelling": [{"space": row["space"], "exact": True}, *base["spelling"]]}
+        own = {k: v for k, v in base.items() if k not in ("id", "also")} | own
+        keys = ("opens", "joins", "after")
+        twice = any(all(r.get(k) == own.get(k) for k in keys) for r in out)
         need(not twice, entry, f"another terminal joins {row['joins']}")
-        changes = {"spelling": [{"space": row["space"], "exact": True}, *base["spelling"]]}
-        changes |= {k: row[k] for k in ("name", "joins", "after") if k in row}
-        out.append({k: v for k, v in base.items() if k != "id"} | changes)
+        need("space" in row or own.get("origin") == "model", entry, _BETWEEN)
+        out.append(own)
     return out
 
 
@@ -278,9 +281,10 @@ def _check_spellings(terminals: dict[str, Terminal], need: Need) -> None:
 def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
     """Checks that each block is opened and closed in one way."""
     blocks = {t.opens for t in terminals.values()}
-    usual = {t.opens for t in terminals.values() if t.opens and not t.joins and not t.before}
+    usual = {o.opens: o for o in terminals.values() if not (o.joins or o.before or o.after)}
     for t in terminals.values():
-        rivals = [o for o in terminals.values() if o is not t and not (o.joins or t.joins)]
+        rows = [o for o in terminals.values() if not (o.joins or o.after)]
+        rivals = [o for o in rows if o is not t and t in rows]
         opens = next((o.name for o in rivals if t.opens and o.opens == t.opens), None)
         parted = opens is None or any(o.before for o in [t, *rivals] if o.opens == t.opens)
         text = f"opens {t.opens!r}, as {opens} does: nothing says where each of them is written"
@@ -292,7 +296,10 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
         for end in t.ends:
             need(end in blocks, t.name, f"closes {end!r}, which nothing opens")
         text = '"before" is of another opening tag of a block: the kind that it begins with, not '
-        need(not t.before or usual >= {t.opens, t.before}, t.name, f"{text}{t.before!r}")
+        fine = not t.before or usual.keys() >= {t.opens, t.before}
+        need(fine, t.name, f"{text}{t.before!r}")
+        text = '"spelling" of a terminal that joins another has the same attributes'
+        need(not t.after or t.patterns == usual[t.opens].patterns, t.name, text)
         text = f'"strip" is of a block of text, the body is {t.body!r}'
         need(not t.strip or t.body == "text", t.name, text)
 

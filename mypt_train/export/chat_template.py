@@ -55,6 +55,7 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     fields = (
         f'state={start}, open="", key="", last="", mark="", said="", trained=0, out=[], '
         "told='', front='', waiting=[], tools=0, turn=0, answered=false, again=false, "
+        "next=false, "
         "given=false, final=false"
     )
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
@@ -93,7 +94,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "bodies": {kind: t.body for kind, t in table.openers.items()},
         "shared": sorted(layout.shared),
         "own_tags": list(TAGS),
-        "again": [kind for kind, t in table.openers.items() if t.again],
+        "repeated": {kind: t.name for kind, t in table.between.items()},
         "thoughts": [*THOUGHTS, "think"],
         "empty": int(layout.empty),
         "turns": int(layout.turns),

@@ -96,7 +96,11 @@ def _bounds(kind: str, dialect: Dialect) -> dict[str, Any]:
     spaces = "|".join(re.escape(other.bare[: -len(opener.bare)]) for other in others)
     lead = f"(?:{spaces})?" if spaces else ""
     ends = "|".join(_ends(kind, dialect))
-    return {"open_pattern": lead + _pattern(opener, captures=True), "close_pattern": ends}
+    head, attr, tail = _pattern(opener, captures=True).partition("(?P<name>")
+    if kind in table.between:
+        again = _pattern(table.between[kind], captures=True).partition("(?P<name>")
+        head = head if again[0] == head else f"(?:{head}|{again[0]})"
+    return {"open_pattern": lead + head + attr + tail, "close_pattern": ends}
 
 
 def _ends(kind: str, dialect: Dialect) -> list[str]:
@@ -110,9 +114,7 @@ def _ends(kind: str, dialect: Dialect) -> list[str]:
                 continue
             if kind in terminal.ends:
                 patterns.add(_pattern(terminal))
-            elif kind not in table.closers or (
-                terminal.opens == kind and table.openers[kind].again
-            ):
+            elif kind not in table.closers or (terminal.opens == kind and terminal.again):
                 patterns.add(f"(?={_pattern(terminal)})")
     return sorted(patterns, key=lambda p: (-len(p), p))
 

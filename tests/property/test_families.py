@@ -25,7 +25,9 @@ from tests.support.scripted import check_legal, run_turn
 EXAMPLES = either(5, 200)
 EVERY = pytest.mark.parametrize("family", ALL.values(), ids=ALL)
 # Each column is in one of these.
-FEWEST = either(("smollm2", "llama3_1", "gemma3", "deepseek_r1", "phi3"), tuple(ALL))
+FEWEST = either(
+    ("smollm2", "llama3_1", "gemma3", "deepseek_r1", "phi3", "deepseek_v3_1"), tuple(ALL)
+)
 SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEWEST)
 
 

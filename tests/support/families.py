@@ -96,5 +96,9 @@ ALL = {
             "deepseek_r1", _shape("deepseek_r1"), "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
             bos="<｜begin▁of▁sentence｜>",
         ),
+        Family(
+            "deepseek_v3_1", _shape("deepseek_v3_1", calls=3, ids="call_{}"),
+            "deepseek-ai-DeepSeek-V3.1", bos="<｜begin▁of▁sentence｜>",
+        ),
     )
 }  # fmt: skip

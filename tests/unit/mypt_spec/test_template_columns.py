@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import mypt_spec
 from mypt_convert.engine import Converter
 from mypt_infer.controller.history import History
 from mypt_infer.controller.messages import append_messages
+from mypt_infer.decode.decoder import Decoder
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Dialect, SpecError
@@ -18,10 +20,12 @@ from mypt_spec.adapters.template_options import system_text_of
 from mypt_spec.episode import as_read
 from mypt_spec.table_file import TomlFile
 from mypt_train.data.encode_line import Encoder, Options
-from tests.support.build import Record, assistant, chat, function, system, tool, user
-from tests.support.families import ALL
+from mypt_train.export.response_template import response_template
+from tests.support.build import Record, assistant, call, calls, chat, function, system, tool, user
+from tests.support.families import ALL, FAMILIES
 from tests.support.fast_paths import assert_same_ids, assert_sound
-from tests.support.scripted import run_turn, tools_of
+from tests.support.huggingface import tokenizer
+from tests.support.scripted import ids_of, run_turn, tools_of
 from tests.support.tables import GPT2, head, row, special, write_table
 
 USER, FOUR = user("u"), assistant("Four.")
@@ -449,3 +453,57 @@ def test_a_text_that_is_half_a_tag_when_it_is_stripped_is_looked_at() -> None:
         for text, other in [*((t, "a") for t in texts), *(("u", t) for t in texts)]
     ]
     assert_sound(CleanFilter(Checker(LLAMA.dialect)), rows)
+
+
+# --- joins, with a spelling
+
+
+CALLING = FAMILIES / "deepseek_v3_1"
+NEXT = (
+    '{ special = "<｜tool▁call▁end｜>" }, { special = "<｜tool▁call▁begin｜>" },\n  { attr = "name"'
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("tokens.toml", 'joins = "CALL_OPEN"', 'joins = "CALL_OPEN"\nspace = " "', 'a "space" or a "spelling"'),
+        ("tokens.toml", 'joins = "CALL_OPEN"', 'joins = "RESULT_OPEN"', "no terminal above that opens a block"),
+        ("tokens.toml", 'body = "arguments"\norigin = "model"', 'body = "arguments"', "for blocks that the model writes"),
+        ("tokens.toml", NEXT, NEXT.replace('"name"', '"id"'), "has the same attributes"),
+        ("deepseek_v3_1.lark", "TEXT* END\n", "TEXT* END | TEXT* CALL_NEXT TEXT+ CALL_CLOSE\n", "between two 'tool_call'"),
+        ("deepseek_v3_1.lark", "calls: TEXT*", "calls: TEXT* (CALL_OPEN TEXT+ CALL_CLOSE)*", "CALL_CLOSE: .* after it, too"),
+    ],
+)  # fmt: skip
+def test_a_tag_between_blocks_that_cannot_be_written_is_refused(
+    file: str, old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(CALLING, tmp_path / "deepseek_v3_1")
+    text = (folder / file).read_text(encoding="utf-8")
+    assert old in text
+    (folder / file).write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(SpecError, match=message):
+        mypt_spec.load(folder)
+
+
+def test_calls_in_one_pair_of_tags_are_written_and_read_back() -> None:
+    d = mypt_spec.load(CALLING)
+    asking = calls(call("f", {"q": 1}), call("g", {}), call("f", {"q": 2}))
+    text = d.serialize(d.read(chat(user("u"), asking))[0])
+    assert [text.count(tag) for tag in ("calls▁begin", "call▁end", "calls▁end")] == [1, 3, 1]
+    prompt, answer = text.partition("</think>")[::2]
+    reading = tokenizer(d).parse_response(answer, response_template(d), prefix=f"{prompt}</think>")
+    assert reading["tool_calls"] == asking["tool_calls"]
+
+
+def test_a_model_may_write_several_calls_in_one_pair_of_tags() -> None:
+    d = mypt_spec.load(CALLING)
+    decoder = Decoder(d, [function("f", {"q": {"type": "integer"}}), function("g")])
+    start = decoder.start(d.read(chat(user("u")))[0])
+    body = '<｜tool▁sep｜>{{"q": {}}}<｜tool▁call▁end｜>'
+    begin = "<｜tool▁call▁begin｜>f"
+    two = f"<｜tool▁calls▁begin｜>{begin}{body}{begin}{body}<｜tool▁calls▁end｜>"
+    assert decoder.final(decoder.run(start, ids_of(f"{two}<｜end▁of▁sentence｜>".format(1, 2), d)))
+    for tags in (["call▁begin"], ["calls▁end"], ["calls▁begin", "calls▁begin"]):
+        ids = [d.table.special[f"<｜tool▁{tag}｜>"] for tag in tags]
+        assert decoder.accepts(start, ids) == len(ids) - 1
