@@ -104,9 +104,9 @@ def _options(out: Parser) -> None:
     add(
         "--history",
         "show what mypt-prepare --history makes of each record; with per-turn, an episode for each "
-        "turn, its answer trained alone (default: keep)",
+        "turn, its answer trained alone (default: that of mypt-prepare with --mask, --ids or a "
+        "page, else keep)",
         choices=("keep", "official", "per-turn"),
-        default="keep",
     )
     add(
         "--mask-name NAME",
@@ -145,7 +145,7 @@ def _run(options: argparse.Namespace) -> int:
     path, line = split_line(options.file)
     mask = options.mask_name
     if path != "-" and is_prepared(path):
-        if options.history != "keep":
+        if options.history is not None:
             raise UsageError(f"--history: {path} holds output of mypt-prepare; remove the option")
         if mask != "model":
             raise UsageError(f"--mask-name: {path} has the mask of mypt-prepare; remove the option")
@@ -160,8 +160,10 @@ def _run(options: argparse.Namespace) -> int:
             f"--layout {options.layout}: {checker.dialect.name} has {', '.join(layouts)}"
         )
     items = _items(checker, source, kind, line, doubt, options)
-    if (options.history, mask) != ("keep", "model"):
-        items = as_prepared(items, options.history, mask)
+    shows_loss = options.view in ("mask", "ids") or options.html
+    usual = "official" if shows_loss and checker.dialect.table.history.drops else "keep"
+    if (history := options.history or usual, mask) != ("keep", "model"):
+        items = as_prepared(items, history, mask)
     return _show(items, source.path, counting, options)
 
 
@@ -188,7 +190,7 @@ def _by_model(source: Source, line: int | None, options: argparse.Namespace) -> 
         model=options.model,
         pack=False,
         mask=options.mask_name,
-        history=options.history,
+        history=options.history or "keep",
         template_options=chosen_options,
     )
     encoder = encoder_of(chosen, rules)

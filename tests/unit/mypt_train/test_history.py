@@ -245,7 +245,12 @@ def test_view_shows_what_is_prepared(tmp_path: Path, capsys: pytest.CaptureFixtu
     texts = [text for text, _ in episodes(tmp_path / "out")]
     assert capsys.readouterr().out == "\n".join(sorted(texts, key=len)) + "\n"
     assert view([*run, "official", "--mask"]) == 0
-    assert capsys.readouterr().out.count("<think>") == 1
+    official = capsys.readouterr().out
+    assert official.count("<think>") == 1
+    assert view([*run[:-1], "--mask"]) == 0
+    assert capsys.readouterr().out == official
+    assert view([*run[:-1], "--text"]) == 0
+    assert capsys.readouterr().out.count("<think>") > 1
     assert view([*run[:-1], "--history", "per-turn"]) == 0
     heads = [line for line in capsys.readouterr().out.splitlines() if " trained (" in line]
     assert [head.split(": qwen3")[0].split(", ")[1] for head in heads] == [
