@@ -131,16 +131,24 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def as_read(episode: Episode, table: TokenTable) -> Episode:
-    """Returns an Episode with what a model wrote as reading a record leaves it: stripped."""
+    """Returns an Episode with what a model wrote as reading a record leaves it.
+
+    That is stripped, and after the white space with which the block begins.
+    """
 
     def parts(message: Message) -> Iterator[Part]:
-        for part in message.parts:
+        for part in message.parts or (Part("text", ""),):
             opener = table.openers[message.role if part.kind == "text" else part.kind]
-            text = opener.stripped(part.text) if opener.body_by_model else part.text
+            text = part.text.removeprefix(opener.prefix)
+            text = opener.filled(text) if opener.body_by_model else part.text
             if text or part.kind != "text":
                 yield replace(part, text=text)
 
-    messages = (m if not m.parts else replace(m, parts=(*parts(m),)) for m in episode.messages)
+    prefixed = {kind for kind, opener in table.openers.items() if opener.prefix}
+    messages = (
+        replace(m, parts=(*parts(m),)) if m.parts or m.role in prefixed else m
+        for m in episode.messages
+    )
     return replace(episode, messages=(*messages,))
 
 

@@ -30,12 +30,8 @@ UNESCAPED = ("text", "signatures", "tagged", "tool_tags")
 UNUSED = 4096
 # Special tokens of vocabularies that fill up rows, the best first.
 PADDING = (
-    "<pad>",
-    "<|pad|>",
-    "[PAD]",
-    "<|finetune_right_pad_id|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
+    *("<pad>", "<|pad|>", "[PAD]", "<|finetune_right_pad_id|>"),
+    *("<|endoftext|>", "<|end_of_text|>"),
 )
 
 
@@ -139,8 +135,9 @@ class Terminal:
     people: "thought" (not shown, with its own budget), "citation", "result" (of a tool, in a block
     that would begin a turn otherwise), or "" for all others. `strip` says at which ends white space
     is taken from its text when a record is read: "both", "left", "right", or "" for none; with
-    "lines", as "left lines", line ends alone. Unless it may be `blank`, a record with a text of
-    white space alone is refused.
+    "lines", as "left lines", line ends alone. The text in the block then begins with `prefix`,
+    white space that no record has. Unless it may be `blank`, a record with a text of white space
+    alone is refused.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
@@ -171,6 +168,7 @@ class Terminal:
     after: str = ""
     before: str = ""
     strip: str = ""
+    prefix: str = ""
     blank: bool = True
     also: tuple[tuple[Piece, ...], ...] = ()
     ends: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -219,6 +217,10 @@ class Terminal:
         how, characters = self.strip, "\n" if self.strip.endswith("lines") else None
         text = text.lstrip(characters) if how and not how.startswith("right") else text
         return text.rstrip(characters) if how and not how.startswith("left") else text
+
+    def filled(self, text: str) -> str:
+        """Returns what the block that it opens has for a text of a record."""
+        return self.prefix + self.stripped(text)
 
     def spell(
         self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None

@@ -56,7 +56,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], bool]] = {  # of (what is said, the 
 _BETWEEN = '"joins" with a "spelling" is for blocks that the model writes: "origin" is not "model"'
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
-    *("joins", "before", "after", "strip", "blank"),
+    *("joins", "before", "after", "strip", "prefix", "blank"),
 )
 
 
@@ -300,8 +300,9 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
         need(fine, t.name, f"{text}{t.before!r}")
         text = '"spelling" of a terminal that joins another has the same attributes'
         need(not t.after or t.patterns == usual[t.opens].patterns, t.name, text)
-        text = f'"strip" is of a block of text, the body is {t.body!r}'
-        need(not t.strip or t.body == "text", t.name, text)
+        for column in ("strip", "prefix"):
+            text = f'"{column}" is of a block of text, the body is {t.body!r}'
+            need(not getattr(t, column) or t.body == "text", t.name, text)
 
 
 def _check_head(head: dict[str, Any], terminals: dict[str, Terminal], need: Need) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from mypt_spec import Dialect, Episode
 from mypt_spec.adapters.messages import Messages
-from mypt_spec.episode import Attrs, Event, Message, Part, Place
+from mypt_spec.episode import Attrs, Event, Message, Part, Place, as_read
 from mypt_spec.parser import messages_of
 from mypt_spec.states import open_blocks
 from mypt_spec.table import TEXT, Terminal
@@ -46,6 +46,7 @@ class Walks:
                 continue
             messages, findings = messages_of(events, self.dialect.table)
             episode = Episode(self.dialect.name, tuple(map(self._with_options, messages)))
+            episode = as_read(episode, self.dialect.table)
             findings = [
                 f for f in [*findings, *self.dialect.validate(episode)] if f.severity == "error"
             ]

@@ -139,6 +139,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         row: dict[str, Any] = {"name": f"{piece.upper()}_OPEN", "spelling": spelling}
         row |= {"opens": kind, "doc": f"Opens {kind}."}
         row |= {"strip": block.strip} if block.strip else {}
+        row |= {"prefix": block.prefix} if block.prefix else {}
         row |= {} if block.blank else {"blank": False}
         row |= {"origin": "model"} if piece in ("thought", "call") and not opened else {}
         row |= {"body_loss": 1} if piece == "answer" or opened else {}

@@ -72,7 +72,11 @@ class Learner:
             raise NotLearnedError(f"before the first question is {first[-30:]!r}, not {to_user!r}")
         if not answer_end.strip():
             raise NotLearnedError("nothing but white space is after an answer")
-        user, answer = Block(to_user, closer), Block(header[len(closer) :], answer_end)
+        earlier, last = earlier[len(header) :], last[len(header) :]
+        prefix = last if last == earlier and last.isspace() and header == prompt else ""
+        earlier, last = earlier.removeprefix(prefix), last.removeprefix(prefix)
+        user = Block(to_user, closer)
+        answer = Block(header[len(closer) :], answer_end, prefix=prefix)
         shape = Shape(begin, user, answer, tail=tail, ends=replaces)
         try:
             shape = self._with_system(shape, two[1:])
@@ -80,7 +84,6 @@ class Learner:
             shape = replace(shape, no_system=str(error))
         if self._is_dated(chat(_Q, _A)) and not shape.needs_system:
             raise NotLearnedError("the text has today's date")
-        earlier, last = earlier[len(header) :], last[len(header) :]
         try:
             shape = self._with_thoughts(shape, last, prompt[len(header) :])
         except NotLearnedError as error:

@@ -17,12 +17,14 @@ class NotLearnedError(ValueError):
 class Block:
     """The literals around a kind of text; without `closer`, the next opener ends it.
 
-    `strip` says what the template strips of the text, `blank` whether it writes an empty one alike.
+    `strip` says what the template strips of the text, `prefix` is the white space with which it
+    begins then, and `blank` says whether the template writes an empty one alike.
     """
 
     opener: str
     closer: str = ""
     strip: str = ""
+    prefix: str = ""
     blank: bool = True
 
 

@@ -47,6 +47,7 @@ def levels_table(levels: Sequence[Level]) -> Iterator[str]:
 def _blocks(shape: Shape) -> Iterator[str]:
     for piece, block in blocks_of(shape).items():
         space = f"strip {block.strip}" if block.strip else "kept"
+        space += f", after {_code(block.prefix)}" if block.prefix else ""
         tags = _code(block.opener), _code(block.closer) if block.closer else "the next tag"
         yield _row(piece, *tags, space, "allowed" if block.blank else "refused")
 

@@ -89,8 +89,8 @@ class Adapter(ABC):
         """Returns the findings about an Episode, completed by what a record says about its text."""
         return findings
 
-    def stripped(self, message: dict[str, Any], key: str) -> str:
-        """Returns the text under a key of a message of a record as reading it leaves it."""
+    def text_in_block(self, message: dict[str, Any], key: str) -> str:
+        """Returns the text under a key of a message of a record as its block has it."""
         text: str = message[key]
         return text
 

@@ -191,6 +191,9 @@ def _message_keys(key: _Key, text: str) -> dict[str, Any]:
     return {key.name: json.loads(text) if key.body == "json" else text}
 
 
+_PREFIX = '"prefix" is for the block of answers'
+
+
 class _File(TomlFile):
     """A `records.toml` while it is read, and the dialect that it belongs to."""
 
@@ -202,8 +205,9 @@ class _File(TomlFile):
         data = self.read(source, "records")
         if data.get("shape") == SHAPE:
             return _messages(data, self.table, self.need)
-        fine = not any(t.strip for t in self.table.terminals.values())
-        self.need(fine, '"shape"', f'"strip" in tokens.toml needs shape = "{SHAPE}"')
+        fine = not any(t.strip or t.prefix for t in self.table.terminals.values())
+        message = f'"strip" and "prefix" in tokens.toml need shape = "{SHAPE}"'
+        self.need(fine, '"shape"', message)
         messages, begin = data.get("messages", "messages"), data.get("begin", "")
         self.mark(begin, '"begin"')
         roles: dict[str, _Role] = {}
@@ -297,6 +301,7 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
         )
         need(body in bodies, entry, f"its body is {body!r}; expected {' or '.join(bodies)}")
         attrs = set(table.openers[path[-1]].patterns)
+        need(piece == "answer" or not table.openers[path[-1]].prefix, entry, _PREFIX)
         allowed = {"name", "id"} if piece in ("call", "result") else set()
         need(attrs <= allowed, entry, f"{path[-1]!r} has attributes that no record has")
         paths[piece] = path

@@ -77,13 +77,23 @@ class Block:
     name_at: Place | None = None
 
 
-def stripped(text: str, opener: Terminal, at: Place) -> tuple[str, Place]:
-    """Returns a text without the white space that its block does not hold, and its place."""
+def stripped(text: str, opener: Terminal, at: Place, head: str = "") -> tuple[str, Place]:
+    """Returns a text without the white space that its block does not hold, and its place.
+
+    The place is that of the text with a `head` before it.
+    """
     out = opener.stripped(text)
-    if out == text:
+    if out == text and not head:
         return text, at
     begin = text.index(out) if out else 0
-    return out, at._replace(span=(begin, begin + len(out)))
+    return out, at._replace(span=(begin - len(head), begin + len(out)))
+
+
+def without_prefix(text: str, prefix: str) -> str:
+    """Returns the text of a record for that in its block. Raises ValueError."""
+    if not text.startswith(prefix):
+        raise ValueError(f"no record can say this: no {prefix!r} before {text[:40]!r}")
+    return text.removeprefix(prefix)
 
 
 def tools_before(messages: list[ChatMessage], *, last: bool) -> int:

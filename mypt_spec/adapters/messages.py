@@ -52,6 +52,7 @@ from mypt_spec.adapters.message_shape import (
     tools_before,
     with_moved_weights,
     without_front,
+    without_prefix,
 )
 from mypt_spec.adapters.objects import unsayable
 from mypt_spec.adapters.splitter import Splitter, splitter
@@ -305,10 +306,9 @@ class Messages(Adapter):
         The kind of each is that of the piece. Places count from where its own text begins.
         """
         piece = self._piece(message)
-        content, at = stripped(message.content, self._opener(piece), reader.at(i, "content"))
+        head = head if message.role in _HEADS else self._opener(piece).prefix
+        content, at = stripped(message.content, self._opener(piece), reader.at(i, "content"), head)
         if message.role in _HEADS:
-            begin = at.span[0] if at.span else 0
-            at = at._replace(span=(begin - len(head), begin + len(content))) if head else at
             yield Part(message.role, head + content, at=at)
             return
         if message.role == "tool":
@@ -323,7 +323,7 @@ class Messages(Adapter):
             text, thought_at = stripped(text, self._opener("thought"), reader.at(i, key))
             yield Part("thought", text, at=thought_at)
         if content or not message.calls:
-            yield Part(piece, content, at=at)
+            yield Part(piece, head + content, at=at)
         if message.calls:
             yield from self._calls(message, i, reader)
 
@@ -332,11 +332,11 @@ class Messages(Adapter):
         spoken = "said" if message.calls and "said" in self.paths else "answer"
         return {"tool": "result", "assistant": spoken}.get(message.role, message.role)
 
-    def stripped(self, message: dict[str, Any], key: str) -> str:
-        """Returns the text under a key of a message of a record as reading it leaves it."""
+    def text_in_block(self, message: dict[str, Any], key: str) -> str:
+        """Returns the text under a key of a message of a record as its block has it."""
         said = self._piece(ChatMessage(message[ROLE], "", calls=message.get("tool_calls") or ()))
         piece = "thought" if key in THOUGHTS else said
-        return self._opener(piece).stripped(message[key]) if piece in self.paths else message[key]
+        return self._opener(piece).filled(message[key]) if piece in self.paths else message[key]
 
     def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[Part]:
         literals, body = reader.table.literals, self._opener("call").body
@@ -471,7 +471,8 @@ class Messages(Adapter):
         if default and not (out and out[0][ROLE] == "system"):
             raise ValueError("no record can say this: the system message is not the default one")
         for m, key in ((m, key) for m in out for key in _ORDER[1:3]):
-            if m.get(key) and self.stripped(m, key) != m[key]:
+            added = self.text_in_block(m | {key: ""}, key) if m.get(key) else ""
+            if m.get(key) and self.text_in_block(m, key) != added + m[key]:
                 raise ValueError(f"no record can say this: white space around {m[key][:40]!r}")
         ordered = ({key: m[key] for key in _ORDER if key in m} | m for m in out)
         return {self.SCHEMA.messages: [*ordered]} | top
@@ -531,7 +532,7 @@ class Messages(Adapter):
                 one = ({"id": label} if label else {}) | {"type": "function", "function": function}
                 message.setdefault("tool_calls", []).append(one)
         else:
-            message["content"] = part.text
+            message["content"] = without_prefix(part.text, self._opener(piece).prefix)
 
     def _unanswered(self, context: Context) -> Iterator[Finding]:
         """Yields findings where results and calls do not belong together."""

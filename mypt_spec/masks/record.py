@@ -76,14 +76,17 @@ def _weighed(messages: Sequence[Message], table: TokenTable) -> Iterator[tuple[E
 
 
 def _pieces(event: Event, weight: Any, pointer: str) -> list[tuple[float, str]]:
-    """Returns the text of an event in parts of its weight; [] if it has no parts."""
+    """Returns the text of an event in parts of its weight; [] if it has no parts.
+
+    What the block has before the text of the record belongs to the part that begins there.
+    """
     if not isinstance(weight, dict) or event.terminal != TEXT or event.at.pointer != pointer:
         return []
     offset, size, rest = (event.at.span or (0,))[0], len(event.text), weight.get(REST, 1)
     pieces: list[tuple[float, str]] = []
     at = 0
     for begin, end, share in weight[PARTS]:
-        first, last = (min(max(n - offset, at), size) for n in (begin, end))
+        first, last = (min(max(n and n - offset, at), size) for n in (begin, end))
         pieces += [(float(rest), event.text[at:first]), (float(share), event.text[first:last])]
         at = last
     return [(share, text) for share, text in [*pieces, (float(rest), event.text[at:])] if text]

@@ -103,6 +103,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "opening": layout.opening,
         "fronted": layout.system.question,
         "around_system": [layout.system.before, layout.system.after],
+        "answer_prefix": table.openers[paths["answer"][-1]].prefix if "answer" in paths else "",
         "strips": {
             piece: table.openers[path[-1]].strip
             for piece, path in paths.items()

@@ -118,7 +118,7 @@ class ChatTemplates:
         self.dialect, self.splitter = dialect, splitter
         self.mask, self.history = mask, history
         self.only_last = only_last
-        self.strips = any(t.strip for t in dialect.table.terminals.values())
+        self.strips = any(t.strip or t.prefix for t in dialect.table.terminals.values())
         self.turns = history != "keep" or Mask.from_name(mask).last  # what is made depends on turns
         # None: seen, and not learnt yet; False: never to be.
         self.pieces = Memo[Hashable, PieceTemplate | bool | None](_ENTRIES, room=_ROOM)
@@ -183,7 +183,7 @@ class ChatTemplates:
                 values.append(messages[0]["content"])
             elif self.strips and path[1:] in TEXTS:
                 message = messages[cast("int", path[0])]
-                values.append(self.dialect.adapter.stripped(message, str(path[1])))
+                values.append(self.dialect.adapter.text_in_block(message, str(path[1])))
             else:
                 values.append(_value(messages, path))
         return values

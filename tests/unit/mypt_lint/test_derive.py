@@ -42,6 +42,10 @@ KEEPS = BY_DEFAULT.replace(
     "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>"
     "{{ m.content.lstrip('\\n') }}{% else %}{{ m.content }}{% endif %}",
 )
+SPACED = (
+    "<s>{% for m in messages %}{% if m.role == 'assistant' %} {{ m.content | trim }}</s>"
+    "{% else %}[{{ m.role }}]{{ m.content }}[/{{ m.role }}]{% endif %}{% endfor %}"
+)
 REWRITES = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content | replace('a', 'b') }}")
 COUNTS = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content }}{{ m.content | length > 30 }}")
 DATED = "{% set day = strftime_now('%Y') %}" + BY_DEFAULT.replace("Be kind.", "{{ day }}")
@@ -259,6 +263,16 @@ def test_ids_and_mask_are_proved_where_there_is_a_vocabulary(
     monkeypatch.setattr(ModelFolder, "ids", others)
     chats = derive(folder, "toy", conversations=5).levels[0]
     assert chats.reason == "5 of 5 differ: the ids are others"
+
+
+def test_white_space_between_prompt_and_answer_is_learned(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(SPACED)
+    assert derived.levels[0].is_complete
+    dialect = derived.load(tmp_path)
+    assert text(dialect, ("user", "Q"), ("assistant", "A")) == "<s>[user]Q[/user] A</s>"
+    episode, _ = dialect.read({"messages": [{"role": "user", "content": "Q"}]})
+    assert episode is not None
+    assert dialect.tokenizer.decode(prompt_ids(dialect, episode)) == "<s>[user]Q[/user]"
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -13,6 +13,8 @@ from mypt_convert.engine import Converter
 from mypt_infer.controller.history import History
 from mypt_infer.controller.messages import append_messages
 from mypt_infer.decode.decoder import Decoder
+from mypt_infer.run_format import format_of
+from mypt_infer.serve.deltas import DeltaReader
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Dialect, SpecError
@@ -246,7 +248,7 @@ def test_a_tag_that_opens_nothing_strips_nothing(tmp_path: Path) -> None:
 
 
 def test_records_by_role_strip_nothing(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r'"strip" in tokens\.toml needs shape = "messages"'):
+    with pytest.raises(SpecError, match=r'"strip" and "prefix" in tokens\.toml need shape'):
         nested(tmp_path, others=STRIP, blocks='[[message]]\nrole = "user"\n')
 
 
@@ -263,6 +265,62 @@ def test_what_a_model_wrote_becomes_a_record() -> None:
         "<bos><start_of_turn>user\nu<end_of_turn>\n<start_of_turn>model\n\nFour.\n<end_of_turn>\n"
     )
     assert d.write(as_read(episode, d.table)) == chat(USER, FOUR)
+
+
+# --- prefix
+
+
+PREFIX = 'prefix = " "'
+
+
+def test_an_answer_begins_with_white_space_that_no_record_has(tmp_path: Path) -> None:
+    d = nested(tmp_path, answer=f"{PREFIX}\n{STRIP}")
+    for content, text in (("Four.", " Four."), ("  Four.\n", " Four."), ("", " ")):
+        episode, findings = d.check(chat(USER, assistant(content)))
+        assert {f.code for f in findings} <= {"MYP314"}
+        assert d.serialize(episode) == f"<user>u<end><assistant>{text}<end>"
+        encoded = d.encode(episode)
+        assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == f"<assistant>{text}<end>"
+        canonical = d.write(episode)
+        assert canonical == chat(USER, assistant(content.strip()))
+        assert d.read(canonical)[0] == episode
+
+
+def test_places_and_weights_count_without_the_prefix(tmp_path: Path) -> None:
+    d = nested(tmp_path, answer=PREFIX)
+    _, findings = d.check(chat(USER, assistant("Say <end>.")))
+    assert [(f.code, f.span) for f in findings] == [("MYP301", (4, 9))]
+    said = assistant("ab cd", weight={"parts": [[0, 2, 0]], "rest": 1})
+    encoded = d.encode(d.check(chat(USER, said))[0])
+    assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == "<assistant> cd<end>"
+
+
+def test_a_server_sends_answers_without_the_prefix(tmp_path: Path) -> None:
+    d = nested(tmp_path, answer='prefix = "\\n\\n"')
+    reader = DeltaReader(format_of(d), [d.table.special["<assistant>"]])
+    texts = [delta.text for i in d.tokenizer.encode("\n\n Four.\n") for delta in reader.push(i)]
+    assert "".join([*texts, *(delta.text for delta in reader.end())]) == " Four.\n"
+
+
+@pytest.mark.parametrize("text", ["Four.", "  Four."])
+def test_no_record_says_an_answer_with_other_white_space(text: str, tmp_path: Path) -> None:
+    d = nested(tmp_path, answer=f"{PREFIX}\n{STRIP}")
+    episode, _ = d.parse(f"<user>u<end><assistant>{text}<end>")
+    assert [f.code for f in d.validate(episode)] == ["MYP258"]
+    assert d.write(as_read(episode, d.table)) == chat(USER, FOUR)
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ('prefix = "x"', '"prefix" must be white space'),
+        ('prefix = " "\nbody = "json"', "\"prefix\" is of a block of text, the body is 'json'"),
+        (PREFIX, r'\[blocks\] user: "prefix" is for the block of answers'),
+    ],
+)
+def test_what_cannot_be_a_prefix_is_refused(others: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=message):
+        nested(tmp_path, others=others)
 
 
 # --- system messages that are no block with a tag
