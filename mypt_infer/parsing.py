@@ -91,7 +91,7 @@ def read_toolresult(text: str, dialect: str = "mypt") -> tuple[str, Any] | None:
     if fmt.result is None or fmt.result.body != "json" or len(events) != 3:
         return None
     opener, text_event, closer = events
-    ends = fmt.dialect.table.closers[fmt.result.opens].name
+    ends = fmt.dialect.table.closers.get(fmt.result.opens, fmt.result).name
     if (opener.terminal, text_event.terminal, closer.terminal) != (fmt.result.name, TEXT, ends):
         return None
     body = read_body(text_event.text, "json", fmt.dialect.table.literals, Place())

@@ -227,9 +227,11 @@ class Format:
     def _may_be_empty(self) -> bool:
         machine, result = self.dialect.automaton, self.result
         assert result is not None
-        closer = self.dialect.table.closers[result.opens].name
+        closer = self.dialect.table.closers.get(result.opens)
         return all(
-            closer in machine.steps[row[result.name]] for row in machine.steps if result.name in row
+            (closer is None or closer.name in machine.steps[row[result.name]])
+            for row in machine.steps
+            if result.name in row
         )
 
     def result_events(

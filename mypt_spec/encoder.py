@@ -150,10 +150,11 @@ class Origin(NamedTuple):
 class Segment(NamedTuple):
     """The ids of one event, all of one `loss`, but for the last `trailing` ones.
 
-    These are white space that the system writes after a tag, and not trained. `inside` are the
-    blocks around it, outermost first; a tag is inside the block that it opens or closes. `weight`
-    is that of its message. `shares` say how much of it each id has: none if it begins in arguments
-    that the mask does not train, else the weight of its part of the text; empty if all have 1.
+    The system writes these after a tag, or after the first id of a tag at which a model stops, and
+    they are not trained. `inside` are the blocks around it, outermost first; a tag is inside the
+    block that it opens or closes. `weight` is that of its message. `shares` say how much of it each
+    id has: none if it begins in arguments that the mask does not train, else the weight of its part
+    of the text; empty if all have 1.
     """
 
     event: Event
@@ -218,6 +219,7 @@ def _segments(
                 n: _cut(e, blocks, table) for n, (e, _, blocks) in enumerate(usual) if n not in cut
             }
         encoded = iter(_glued(events, [loss for _, loss, _ in usual], table, tokenizer, cut))
+    ended: Stack = ()
     for number, (event, loss, blocks) in enumerate(_losses(events, table, mask)):
         terminal = table.terminals.get(event.terminal)
         trail = tokenizer.encode(terminal.trail) if terminal is not None and terminal.trail else []
@@ -232,6 +234,11 @@ def _segments(
                 shares += [share] * len(ids)
         else:
             event_ids, shares = tag_ids(event, table, tokenizer), []
+        if event.terminal in table.stops:
+            rows = [table.openers[kind] for kind in ended]
+            if any(event.terminal in row.stops and row.body_loss for row in rows):
+                loss, trailing = 1, len(event_ids) - 1
+        ended = blocks
         uneven = tuple(shares) if {*shares} - {1} else ()
         yield Segment(event, event_ids, loss, blocks, trailing, shares=uneven)
 
@@ -393,8 +400,10 @@ def runs(
                 out.append(EncodedAlone(part, segment.loss, number, number, segment.weight))
             elif part:
                 begun, ended = number if not text else begun, number
-                if not changes or changes[-1][:2] != (segment.loss, segment.weight):
-                    changes.append((segment.loss, segment.weight, len(text)))
+                ends = segment.trailing and not (terminal and terminal.trail)  # a block before it
+                loss = 0 if ends else segment.loss
+                if not changes or changes[-1][:2] != (loss, segment.weight):
+                    changes.append((loss, segment.weight, len(text)))
                 text += part
         if terminal is not None and terminal.trail:  # after a special id: no text waits
             loss = 0 if segment.trailing else segment.loss
@@ -444,14 +453,14 @@ def _less(
     segments: Iterable[Segment], events: Sequence[Event], table: TokenTable, mask: Mask
 ) -> Iterator[Segment]:
     segments = list(segments)
-    begin = _last_turn(events, table) if mask.last else 0
+    begin = _last_turn(events, table) if mask.last else -1
     kinds = _kinds(segments, table) if mask.kinds != KINDS or mask.failed else []
     empty = set() if mask.empty_thoughts else _empty_thoughts(segments, table)
     off = {
         n for n, (kind, call) in enumerate(kinds) if kind not in mask.kinds or call in mask.failed
     }
     for number, segment in enumerate(segments):
-        masked = number < begin or number in empty or number in off
+        masked = number <= begin or number in empty or number in off
         yield segment._replace(loss=0) if masked else segment
 
 
@@ -471,7 +480,8 @@ def _kinds(segments: Sequence[Segment], table: TokenTable) -> list[tuple[str, in
         tag = table.terminals.get(segment.event.terminal)
         call += is_call and tag is not None and tag.opens in calls
         kind = ("call", call) if is_call else answer
-        if tag is not None and not tag.opens and kinds and kinds[-1][0] == "call":
+        ends = tag is not None and (not tag.opens or tag.name in table.stops)
+        if ends and kinds and kinds[-1][0] == "call":
             kind = kinds[-1]
         kinds.append(kind if thoughts.isdisjoint(segment.inside) else ("thought", -1))
     following = answer
@@ -503,13 +513,13 @@ def _empty_thoughts(segments: Sequence[Segment], table: TokenTable) -> set[int]:
 
 
 def _last_turn(events: Sequence[Event], table: TokenTable) -> int:
-    """Returns the number of the event that opens the last turn; 0 if no event opens one."""
+    """Returns the number of the event that opens the last turn; -1 if no event opens one."""
     if not table.turn_opener:
         message = f'the mask "last" needs to know where a turn of {table.name} begins'
         raise ValueError(f"{message}: set turn_opener in [dialect] of its tokens.toml")
     terminals = [table.terminals.get(event.terminal) for event in events]
     opened = [terminal.opens if terminal else "" for terminal in terminals] + [""]
-    begin = 0
+    begin = -1
     inside: Stack = ()
     for number, terminal in enumerate(terminals):
         if terminal is not None:

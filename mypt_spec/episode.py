@@ -213,7 +213,7 @@ def _block(
     again = False
     for part, after in zip_longest(parts, parts[1:]):
         if part.kind != "text":
-            if closer is None:
+            if closer is None and not table.openers[kind].stops:
                 message = f"`{opener.shown}` ends where the next tag stands, so it holds no block"
                 raise ValueError(f"{message} {part.kind!r}")
             inner = (Part("text", part.text, (), part.at, part.name_at),)

@@ -150,7 +150,10 @@ def lex_ids(
     def span(a: int, b: int) -> tuple[int, int]:
         return tokens[bisect_right(offsets, a) - 1][0], tokens[bisect_right(offsets, b - 1) - 1][1]
 
-    return list(lex_sentinels("".join(chunks), table, span=span)), findings
+    events = list(lex_sentinels("".join(chunks), table, span=span))
+    if events and events[-1].terminal in table.stops and events[-1].at.span == (at - 1, at):
+        events.pop()  # a model stopped there
+    return events, findings
 
 
 def _integer(item: object) -> int:

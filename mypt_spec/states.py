@@ -36,10 +36,18 @@ def _once(
 def before_tag(stack: Stack, table: TokenTable, terminal: Terminal | None = None) -> Stack:
     """Returns the blocks that are still open where a tag begins.
 
-    A block without a closing tag ends where the next tag begins, and each block where a tag begins
-    that opens another of its kind and ends it.
+    A block without a closing tag ends where the next tag begins, one with "stops" only at these and
+    at marks; and each block where a tag begins that opens another of its kind and ends it.
     """
     while stack and stack[-1] not in table.closers:
+        stops = table.openers[stack[-1]].stops
+        if (
+            stops
+            and terminal
+            and terminal.name not in stops
+            and (terminal.opens or terminal.closes)
+        ):
+            break
         stack = stack[:-1]
     if terminal is not None and terminal.again and stack[-1:] == (terminal.opens,):
         return stack[:-1]
@@ -159,6 +167,20 @@ def model_writes(automaton: Automaton, table: TokenTable) -> dict[int, frozenset
 
     return {
         state: frozenset(name for name in automaton.steps[state] if writes(name, stack))
+        for state, stack in open_blocks(automaton, table).items()
+    }
+
+
+@_once
+def stop_tags(automaton: Automaton, table: TokenTable) -> dict[int, dict[str, str]]:
+    """Returns the tags of which the model writes the first piece in each state, and stops there.
+
+    Each name has that piece.
+    """
+    rows, stops = automaton.steps, {k: t.stops for k, t in table.openers.items() if t.body_by_model}
+    first = {name: table.terminals[name].spelling[0].value for name in table.stops}
+    return {
+        state: {n: first[n] for n in stops.get("".join(stack[-1:]), ()) if n in rows[state]}
         for state, stack in open_blocks(automaton, table).items()
     }
 

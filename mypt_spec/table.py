@@ -117,8 +117,9 @@ class Terminal:
     `after`, "text", it is so after a text alone, and another row may be for tags. If `after` is the
     kind of block that it opens, it is written between two such blocks, and joins no terminal.
     `before` is the kind of block that the opened block begins with: such a row is another opening
-    tag, written there alone. `also` are more spellings, which are read, with a finding (MYP233),
-    and never written; they have the same attributes.
+    tag, written there alone. `stops` name the opening tags that end the block, which has no closing
+    tag: a model writes the first id of one, which is trained, and stops. `also` are more spellings,
+    which are read, with a finding (MYP233), and never written; they have the same attributes.
 
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
     "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
@@ -167,6 +168,7 @@ class Terminal:
     joins: str = ""
     after: str = ""
     before: str = ""
+    stops: tuple[str, ...] = ()
     strip: str = ""
     prefix: str = ""
     blank: bool = True
@@ -365,6 +367,11 @@ class TokenTable:
     def trails(self) -> dict[str, str]:
         """Maps each single-id tag with which a tag ends to the white space that the system adds."""
         return {t.stem[-1].value: t.trail for t in self.terminals.values() if t.trail}
+
+    @cached_property
+    def stops(self) -> frozenset[str]:
+        """Returns the names of opening tags that end a block of the model: their first id."""
+        return frozenset(name for t in self.terminals.values() for name in t.stops)
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:

@@ -56,7 +56,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], bool]] = {  # of (what is said, the 
 _BETWEEN = '"joins" with a "spelling" is for blocks that the model writes: "origin" is not "model"'
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
-    *("joins", "before", "after", "strip", "prefix", "blank"),
+    *("joins", "before", "after", "stops", "strip", "prefix", "blank"),
 )
 
 
@@ -238,6 +238,7 @@ def _terminal(row: dict[str, Any]) -> Terminal:
     if "closes" in row:
         ends = [row["closes"]] if isinstance(row["closes"], str) else row["closes"]
         options |= {"closes": ends[0], "shared": tuple(ends[1:])}
+    options |= {"stops": tuple(row.get("stops", ()))}
     spelling, *also = (tuple(map(_piece, p)) for p in (row["spelling"], *row.get("also", ())))
     options |= {key: row[key] for key in ("name", "loss", "origin", "phase", "doc")}
     return Terminal(spelling=spelling, also=tuple(also), **options)
@@ -300,6 +301,14 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
         need(fine, t.name, f"{text}{t.before!r}")
         text = '"spelling" of a terminal that joins another has the same attributes'
         need(not t.after or t.patterns == usual[t.opens].patterns, t.name, text)
+        for stop in (terminals.get(name, t) for name in t.stops):
+            text = '"stops" names opening tags of the system, a special piece first, not'
+            fine = stop.opens and stop.spelling[0].kind == "special" and not stop.by_model
+            fine = fine and not (stop.patterns or stop.trail or stop.loss)
+            need(bool(fine) and stop is not t, t.name, f"{text} {[*t.stops]}")
+        closers = [o for o in rivals if t.stops and t.opens in o.closing and not o.mark]
+        text = f'"stops" is of a block without a closing tag, {t.opens!r} has one'
+        need(not closers, t.name, text)
         for column in ("strip", "prefix"):
             text = f'"{column}" is of a block of text, the body is {t.body!r}'
             need(not getattr(t, column) or t.body == "text", t.name, text)

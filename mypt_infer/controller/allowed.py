@@ -7,6 +7,7 @@ the grammar's states (`Format.model_writes`); a turn only forbids blocks on top.
 from mypt_infer.controller.draft import Draft
 from mypt_infer.controller.history import History
 from mypt_infer.controller.options import Options
+from mypt_spec.states import stop_tags
 from mypt_spec.table import TEXT
 
 
@@ -38,6 +39,12 @@ class Allowed:
         """Returns whether the result of a call may come now."""
         return self._format.awaits(self._history.state)
 
+    @property
+    def stops(self) -> set[int]:
+        """Returns the ids at which the model stops here, and which the next tag has."""
+        tags = stop_tags(self._history.dialect.automaton, self._table)[self._history.state]
+        return {self._table.special[tag] for tag in tags.values()}
+
     def header(self) -> str:
         """Returns the system's tag that opens a block of the model. Raises ValueError for none."""
         allowed = self._history.dialect.automaton.allowed(self._history.state)
@@ -62,7 +69,7 @@ class Allowed:
 
     def forced(self, draft: Draft) -> str:
         """Returns the tag that must come: the only one, or one that an option asks for; else ""."""
-        if len(self.writable) == 1 and TEXT not in self.writable:
+        if len(self.writable) == 1 and TEXT not in self.writable and not self.stops:
             return next(iter(self.writable))
         if self._thinks:
             block, limit = draft.block, self._options.max_think_tokens

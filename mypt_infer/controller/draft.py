@@ -93,6 +93,16 @@ class Draft:
         base = len(history.ids) - self._parser.pushed
         return [piece._replace(end=base + piece.end) for piece in pieces]
 
+    def stop(self, token: int, origin: str) -> list[Piece]:
+        """Notes an id at which the model stops, and which the next tag has, as dropped.
+
+        Returns what is now certain.
+        """
+        self.history.add([token], origin)
+        self.history.cut_back(len(self.history.ids) - 1, self.history.state)
+        base = len(self.history.ids) - self._parser.pushed
+        return [piece._replace(end=base + piece.end) for piece in self._parser.flush()]
+
     def write_tag(self, tag: Tag, origin: str) -> Change:
         """Appends a tag that nobody draws."""
         self.history.add([*self.history.trailing_ids, *self.history.encoded(tag)], origin)

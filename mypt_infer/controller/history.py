@@ -17,7 +17,7 @@ from mypt_infer.run_format import format_of
 from mypt_spec.bodies.tagged import Types
 from mypt_spec.encoder import run_ids, trail_ids
 from mypt_spec.episode import Event
-from mypt_spec.states import open_blocks
+from mypt_spec.states import before_tag, open_blocks
 
 PROMPT, SAMPLED, FORCED, INJECTED = "prompt", "sampled", "forced", "injected"
 ORIGINS = (PROMPT, SAMPLED, FORCED, INJECTED)
@@ -122,6 +122,7 @@ class History:
         state = machine.step(self.state, event.terminal)
         terminal = self.dialect.table.terminals.get(event.terminal)
         opens = terminal is not None and terminal.opens and event.terminal not in self.format.once
+        opens = opens and not before_tag(self.open, self.dialect.table, terminal)
         if opens and (not self.turns or self.state in self.format.between):
             self.turns.append(begin)
         self._last = begin, self.state

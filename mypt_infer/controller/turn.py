@@ -104,7 +104,7 @@ class Turn:
                 if space := self._draft.missing():
                     yield from self._take(space, FORCED)
                     continue
-            elif not self._allowed.writable or (self._calls.pending and self._allowed.result):
+            elif not self._allowed.writable or (self._awaits_result and not self._allowed.stops):
                 if self._calls.pending:
                     yield from self._result()
                 else:
@@ -129,6 +129,10 @@ class Turn:
             self._budget.sampled += 1
             yield from self._take([reply], SAMPLED)
 
+    @property
+    def _awaits_result(self) -> bool:
+        return bool(self._calls.pending and self._allowed.result)
+
     def _make_room(self) -> Iterator[events.Event]:
         turns, ids = self.history.forget(self._budget.prompt)
         if len(self.history) > self._budget.longest:
@@ -144,6 +148,12 @@ class Turn:
     def _take(self, ids: list[int], origin: str) -> events.Steps:
         """Takes ids of the model, or white space that belongs to its tag."""
         for token in ids:
+            if token in self._allowed.stops and origin == SAMPLED:
+                for piece in self._draft.stop(token, origin):
+                    yield from self._piece(piece)
+                self._draft.note()
+                yield from self._result() if self._awaits_result else self._stop()
+                return
             try:
                 pieces = self._draft.push(token, origin)
             except ValueError as fault:
@@ -204,14 +214,17 @@ class Turn:
                 return
         if opened is not None and opened.kind in self._format.calls:
             yield self._calls.begin(opened)
-        if self._allowed.ended and not (self._calls.pending and self._allowed.result):
+        if self._allowed.ended and not self._awaits_result:
             if not self.history.dialect.automaton.accepting(self.history.state):
                 self._draft.note()  # the system writes the mark at the end of the conversation
                 final = self._table.terminals[self._format.final]
                 self.history.write([Tag(final.name, final.spell())], INJECTED)
-            self._ended = True
-            yield events.StepEnd(self._step)
-            yield events.TurnEnd("stop", self._budget.sampled)
+            yield from self._stop()
+
+    def _stop(self) -> Iterator[events.Event]:
+        self._ended = True
+        yield events.StepEnd(self._step)
+        yield events.TurnEnd("stop", self._budget.sampled)
 
     def _text(self, text: str) -> Iterator[events.Event]:
         block = self._draft.block

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from mypt_spec import Dialect
-from mypt_spec.states import awaits_result, model_writes
+from mypt_spec.states import awaits_result, model_writes, stop_tags
 from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
 from mypt_train.export.chat_facts import first_text, openings
 from mypt_train.export.tokenizer_file import ExportError
@@ -74,6 +74,7 @@ class _Reader:
         self.ends = {("id", tag) for tag in ends}
         self.dialect = dialect
         self.writes = model_writes(self.machine, self.table)
+        self.stops = stop_tags(self.machine, self.table)
 
     def read(self, reserved: tuple[str, ...]) -> Answers:
         starts = sorted({state for _, state in openings(self.dialect)})
@@ -90,6 +91,8 @@ class _Reader:
 
     def _ends(self, state: int) -> bool:
         """Returns whether an answer may end in a state, which a tag of the model led to."""
+        if self.stops[state]:
+            return False
         return awaits_result(state, self.machine, self.table) or not self.writes[state]
 
     def _ways(self, state: int, *, first: bool) -> list[Way]:
@@ -112,6 +115,9 @@ class _Reader:
                     items = items[: items.index(end)]
                 before = [("text", "")] * text
                 out.append(Way((*before, *items), then if end is None else None))
+            for stop in self.stops[at].values():
+                items = () if ("id", stop) in self.ends else (("id", stop),)
+                out.append(Way((*[("text", "")] * text, *items), None))
         if not (first or called) and self._ends(state):
             out.append(Way((), None))
         return out

@@ -8,13 +8,13 @@ are the tags at which a model stops.
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mypt_spec import Dialect
 from mypt_spec.encoder import segments
 from mypt_spec.episode import Event
-from mypt_spec.states import awaits_result, model_writes, open_blocks, result_opener
+from mypt_spec.states import awaits_result, model_writes, open_blocks, result_opener, stop_tags
 from mypt_spec.table import TEXT, Terminal
 from mypt_train.export.tokenizer_file import ExportError
 
@@ -26,8 +26,8 @@ class Facts:
     """What a template knows of a format.
 
     - `steps`: for each state, each terminal that may come with [state after, 1 if it is trained].
-    - `spelled`: of each tag, its pieces [text, attribute]; without white space that the system adds
-      after it, which is in `trails`.
+    - `spelled`: of each tag, its pieces [text, attribute]; without what is never trained at its
+      end, which is in `trails`.
     - `expected`: for each state, what may come, for people. `shown`: each tag, for people.
     - `joined`: tags that are written otherwise after a text or a tag that is not in `apart`.
     - `after_text`: tags that are written otherwise after a text, and not after a tag.
@@ -59,6 +59,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
     """
     table, machine = dialect.table, dialect.automaton
     steps = trained_steps(dialect)
+    rows = [_ending(t) if t.name in table.stops else t for t in table.terminals.values()]
     plain = [first_text(t) for t in table.plain_tags]
     special = [] if dialect.vocabulary is None else [*dialect.vocabulary.special]
     tags = sorted({*table.special, *special, *reserved, *plain}, key=lambda t: (-len(t), t))
@@ -66,8 +67,8 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
     return Facts(
         machine.start,
         [{n: [machine.steps[i][n], row[n]] for n in row} for i, row in enumerate(steps)],
-        {t.name: _pieces(t) for t in table.terminals.values()},
-        {t.name: t.trail for t in table.terminals.values() if t.trail},
+        {t.name: _pieces(t) for t in rows},
+        {t.name: t.trail for t in rows if t.trail},
         [" or ".join(table.describe({*row})) for row in steps],
         {t.name: t.shown for t in table.terminals.values()},
         {name: t.name for name, t in table.joined.items()},
@@ -78,6 +79,12 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
         tags,
         [[tag, f"\\u{ord(tag[0]):04x}{tag[1:]}"] for tag in literal if "\n" not in tag],
     )
+
+
+def _ending(terminal: Terminal) -> Terminal:
+    """Returns a tag at which a model stops, with all but its first piece never trained."""
+    first, *others = terminal.spelling
+    return replace(terminal, spelling=(first, *(replace(piece, loss=0) for piece in others)))
 
 
 def first_text(terminal: Terminal) -> str:
@@ -227,6 +234,10 @@ def _last_tags(dialect: Dialect) -> dict[str, tuple[bool, bool]]:
     blocks = open_blocks(machine, table)
     turn = table.openers[table.turn_opener].name if table.turn_opener else ""
     tags: dict[str, tuple[bool, bool]] = {}
+    for before, names in stop_tags(machine, table).items():
+        over = before in machine.accepts and not awaits_result(before, machine, table)
+        for name, tag in names.items():
+            tags[tag] = max(tags.get(tag, (over, name == turn)), (over, name == turn))
     for before, row in enumerate(machine.steps):
         if any(not table.openers[kind].body_loss for kind in blocks[before]):
             continue  # what the system writes, quotations too
@@ -236,6 +247,7 @@ def _last_tags(dialect: Dialect) -> dict[str, tuple[bool, bool]]:
                 terminal is not None
                 and terminal.by_model
                 and not any(n == TEXT or table.terminals[n].by_model for n in machine.steps[state])
+                and not stop_tags(machine, table)[state]
             ):
                 over = state in machine.accepts and not awaits_result(state, machine, table)
                 key = over, turn in machine.steps[state]

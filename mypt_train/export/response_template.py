@@ -10,7 +10,7 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.bodies.tagged import FUNCTION
-from mypt_spec.states import open_blocks
+from mypt_spec.states import open_blocks, stop_tags
 from mypt_spec.table import Terminal
 from mypt_train.export.chat_facts import forced, openings
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
@@ -107,6 +107,7 @@ def _ends(kind: str, dialect: Dialect) -> list[str]:
     """Returns patterns of the tags that end a block, or that follow one without a closing tag."""
     table, machine = dialect.table, dialect.automaton
     patterns: set[str] = set()
+    stops = stop_tags(machine, table)
     for state, stack in open_blocks(machine, table).items():
         for name in machine.steps[state] if stack[-1:] == (kind,) else ():
             terminal = table.terminals.get(name)
@@ -114,6 +115,8 @@ def _ends(kind: str, dialect: Dialect) -> list[str]:
                 continue
             if kind in terminal.ends:
                 patterns.add(_pattern(terminal))
+            elif stops[state]:
+                patterns |= {f"(?={re.escape(tag)})" for tag in stops[state].values()}
             elif kind not in table.closers or (terminal.opens == kind and terminal.again):
                 patterns.add(f"(?={_pattern(terminal)})")
     return sorted(patterns, key=lambda p: (-len(p), p))

@@ -90,6 +90,7 @@ ALL = {
             "meta-llama-Llama-3.1-8B-Instruct", bos="<|begin_of_text|>",
         ),
         Family("phi3", _shape("phi3", heads=()), "microsoft-Phi-3-mini-4k-instruct", eos="<|endoftext|>"),
+        Family("glm", _shape("glm"), "zai-org-GLM-4.1V-9B-Thinking"),
         Family("gemma3", _shape("gemma3"), "unsloth-gemma-3-270m-it", bos="<bos>"),
         Family("mistral_7b", _shape("mistral_7b"), "mistralai-Mistral-7B-Instruct-v0.2", bos="<s>", eos="</s>"),
         Family(

@@ -158,6 +158,17 @@ FORMATS = {
         ),
         _MISTRAL,
     ),
+    "glm": Format(
+        (
+            *("[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<think>", "</think>"),
+            *("<tool_call>", "</tool_call>", "<|observation|>"),
+        ),
+        (
+            (r"<\|assistant\|>\n", MASKED, TRAINED),
+            (r"<\|(?:user|observation)\|>", SAME, MASKED),  # the stop of the answer before it
+        ),
+        joined=True,
+    ),
     "harmony": Format(
         (
             *("<|start|>", "<|message|>", "<|channel|>", "<|end|>"),

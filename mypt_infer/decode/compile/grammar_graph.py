@@ -10,7 +10,8 @@ becomes a node, and each tag that the model may write in it becomes a path to th
 after the tag. Where text may be written, the node has the leaf of texts, whose exits are the tags;
 where not, the tags are alternatives, spelled symbol by symbol. A call's body is a graph of its own
 kind (`call_graph`, or a hole that another engine fills) between the opening and the closing tag.
-Generation may end in states where the turn is over or where a result has to come.
+Generation may end in states where the turn is over or where a result has to come; in a block with
+"stops", after the first id of the tag that ends it.
 
 In dialect gabgpt the model may write in four states. Node 0, after a user block, reads <|think|>
 (50258) or <|assistant|> (50259). Node 1, in the assistant block, is text until <|end|> (50260); the
@@ -48,7 +49,7 @@ from mypt_infer.decode.compile.nfa import (
 from mypt_spec.damage.cut_tags import inner_tags, pieces
 from mypt_spec.damage.near_miss import near_miss
 from mypt_spec.dialect import Dialect
-from mypt_spec.states import awaits_result, model_writes, open_blocks
+from mypt_spec.states import awaits_result, model_writes, open_blocks, stop_tags
 from mypt_spec.table import CALLS, LISTS, TEXT, Piece, Terminal
 
 _CALLED = (*CALLS, *LISTS)
@@ -115,6 +116,7 @@ class GrammarGraph:
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
         self.writable = model_writes(self.machine, self.table)
+        self.stops = stop_tags(self.machine, self.table)
         self.pieces = pieces(inner_tags(self.table, self.machine))
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
         self.forbidden = forbidden_texts(dialect)
@@ -150,7 +152,8 @@ class GrammarGraph:
     def _tags(self, state: int) -> list[str]:
         """Returns the tags that the model may write in a state; none opens a forbidden block."""
         terminals, forbidden = self.table.terminals, self.forbidden_blocks
-        return [n for n in self._speakable(state) if terminals[n].opens not in forbidden]
+        tags = [n for n in self._speakable(state) if terminals[n].opens not in forbidden]
+        return [*tags, *self.stops[state]]
 
     def _speakable(self, state: int) -> list[str]:
         return [
@@ -170,9 +173,10 @@ class GrammarGraph:
         It may directly after a tag of the model, if nothing is left to write, or a result may
         follow.
         """
-        return state in self.reached and (
-            awaits_result(state, self.machine, self.table)
-            or not (self._speakable(state) or self._writes_text(state))
+        if state not in self.reached or self.stops[state]:
+            return False
+        return awaits_result(state, self.machine, self.table) or not (
+            self._speakable(state) or self._writes_text(state)
         )
 
     def _answers(self, state: int) -> bool:
@@ -184,10 +188,11 @@ class GrammarGraph:
 
     def _ends(self, state: int, *, answered: bool) -> bool:
         """Returns whether generation may end in a state, with the answer `answered` or not."""
+        return self._hands_over(state) and self._may_end(state, answered=answered)
+
+    def _may_end(self, state: int, *, answered: bool) -> bool:
         pending = self.response and not answered
-        if pending and not awaits_result(state, self.machine, self.table):
-            return False
-        return self._hands_over(state)
+        return not pending or awaits_result(state, self.machine, self.table)
 
     def _block(self, state: int) -> int:
         kind = self.stacks[state][-1] if self.stacks[state] else ""
@@ -211,6 +216,8 @@ class GrammarGraph:
                     after = self._node(self.machine.steps[state][TEXT], text=False, answered=True)
                     node.edges[HOLE, RESPONSE] = (after, 0)
                 for name in self._tags(state):
+                    if name in self.stops[state] and not self._may_end(state, answered=answered):
+                        continue
                     head = self.heads[name]
                     symbols = spelled(head.lead + head.text)
                     if head.token >= 0:
@@ -238,6 +245,8 @@ class GrammarGraph:
         then = self.machine.steps[state][name]
         block = NO_BLOCK if terminal.again else self._block(state)  # a call after a call is another
         key = (then, name, block, answered)
+        if name in self.stops[state]:
+            return self.nodes.setdefault((-1, False, False), Node(final=True))
         if key not in self.after:
             self.after[key] = self._block_node(then, terminal, head, block, answered=answered)
         return self.after[key]

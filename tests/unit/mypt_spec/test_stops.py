@@ -1,0 +1,137 @@
+"""Blocks that the next opening tag ends, which the model writes as its stop: GLM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mypt_spec
+from mypt_infer.controller.events import TurnEnd
+from mypt_infer.decode.decoder import Decoder
+from mypt_infer.run_format import format_of
+from mypt_infer.serve.deltas import DeltaReader
+from mypt_spec import SpecError
+from mypt_spec.table_file import load_table
+from mypt_train.export.answers import answers
+from mypt_train.export.chat_facts import endings
+from mypt_train.export.response_template import response_template
+from tests.support.build import Record, assistant, chat, function, system, tool, user
+from tests.support.families import ALL
+from tests.support.naive_mask import naive_mask
+from tests.support.scripted import run_turn, tools_of
+
+GLM = ALL["glm"].dialect
+CALL = {"type": "function", "function": {"name": "f", "arguments": {"q": 1}}}
+RECORDS: list[Record] = [
+    chat(user("u"), assistant("a")),
+    chat(system("s"), user("u"), assistant("a"), user("\n\nv"), assistant("")),
+    chat(user(""), assistant("", reasoning_content="t"), user("v"), assistant("b")),
+    chat(user("u"), assistant("a", tool_calls=[CALL, CALL]), tool("r"), tool("\ns"), assistant("b")),
+    chat(user("u"), assistant("", tool_calls=[CALL]), tool("r"), assistant("b"), user("v"), assistant("c")),
+]  # fmt: skip
+
+
+def trained(record: Record, mask: str = "model") -> str:
+    """Returns what is trained of a record."""
+    episode, findings = GLM.check(record)
+    assert episode is not None
+    assert findings == []
+    encoded = GLM.encode(episode, mask=mask)
+    return GLM.tokenizer.decode(encoded.ids[encoded.loss == 1])
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_the_mask_is_that_of_the_naive_one(record: Record) -> None:
+    episode, findings = GLM.check(record)
+    assert episode is not None
+    assert findings == []
+    encoded, text = GLM.encode(episode), GLM.serialize(episode)
+    assert (encoded.ids.tolist(), encoded.loss.tolist()) == naive_mask("glm", text)
+    assert GLM.parse(text) == (episode, []) == GLM.parse_ids(encoded.ids)
+
+
+def test_a_stop_belongs_to_the_block_that_it_ends() -> None:
+    call = '<tool_call>{"name": "f", "arguments": {"q": 1}}</tool_call>'
+    assert trained(RECORDS[4]) == f"{call}<|observation|>b<|user|>c"
+    assert trained(RECORDS[4], "calls") == f"{call}<|observation|>"
+    assert trained(RECORDS[4], "answers") == "b<|user|>c"
+    assert trained(RECORDS[4], "last") == "c"
+    assert trained(RECORDS[4], "trl") == f"{call}<|observation|>b<|user|>c"
+    weighted = [m | ({"weight": 0} if m["content"] == "b" else {}) for m in RECORDS[4]["messages"]]
+    assert trained({"messages": weighted}) == f"{call}<|observation|>c"
+
+
+def test_ids_that_end_with_a_stop_end_with_the_answer() -> None:
+    episode, _ = GLM.check(RECORDS[4])
+    assert episode is not None
+    ids, stop = GLM.encode(episode).ids.tolist(), GLM.table.special["<|user|>"]
+    assert GLM.parse_ids([*ids, stop]) == (episode, [])
+    assert GLM.parse_ids([*ids, stop, *GLM.tokenizer.encode("\nv")])[0] is None  # a question
+
+
+def test_a_model_stops_at_the_tag_that_may_follow() -> None:
+    prompt = GLM.tokenizer.encode("x")
+    stops = {i for tag, i in GLM.table.special.items() if tag in ("<|user|>", "<|observation|>")}
+    for tools, text, expected in (
+        ([], "a", "<|user|>"),
+        ([function("f")], '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "<|observation|>"),
+    ):  # fmt: skip
+        decoder = Decoder(GLM, tools)
+        start = decoder.start(GLM.check_prefix and ids_of("[gMASK]<sop><|user|>\nu<|assistant|>\n"))
+        state = decoder.run(start, ids_of(text))
+        assert stops & {*decoder.ids(state)} == {GLM.table.special[expected]}
+        assert not decoder.final(state)
+        assert decoder.final(decoder.next(state, GLM.table.special[expected]))
+    assert prompt
+
+
+def ids_of(text: str) -> list[int]:
+    """Returns the ids of a text with tags."""
+    return [
+        i
+        for event in GLM.lex(text)
+        for i in mypt_spec.encoder.tag_ids(event, GLM.table, GLM.tokenizer)
+    ]
+
+
+def test_a_turn_with_a_call_goes_on_after_its_result() -> None:
+    call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    script = [*ids_of(f"x{call}{call}"), GLM.table.special["<|observation|>"]]
+    script += [*ids_of("Done"), GLM.table.special["<|user|>"]]
+    tools = tools_of(f=lambda _: "r")
+    controller, events = run_turn(script, tools, str(ALL["glm"].folder), text="u")
+    assert [e.reason for e in events if isinstance(e, TurnEnd)] == ["stop"]
+    roles = [m["role"] for m in controller.record()["messages"]]
+    assert roles == ["user", "assistant", "tool", "tool", "assistant"]
+    reader = DeltaReader(format_of(GLM), ids_of("[gMASK]<sop><|user|>\nu<|assistant|>\n"))
+    deltas = [d for i in script[-2:] for d in reader.push(i)] + reader.end()
+    assert "".join(d.text for d in deltas) == "Done"
+
+
+def test_servers_stop_at_the_stops() -> None:
+    assert endings(GLM) == ["<|observation|>", "<|user|>"]
+    assert "<\\|user\\|>" in response_template(GLM)["fields"]["content"]["close_pattern"]
+    ways = answers(GLM, ["<|user|>"]).rules
+    ends = {
+        way.items[-1] for some in ways.values() for way in some if way.then is None and way.items
+    }
+    assert ends == {("text", ""), ("id", "<|observation|>")}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"USER_OPEN", "RE', '"USER", "RE', "\"stops\" names opening tags of the system.*not .'USER', 'RESULT_OPEN'."),
+        ('"USER_OPEN", "RE', '"THINK_OPEN", "RE', "not .'THINK_OPEN'"),
+        ('closes = "think"', 'closes = ["think", "assistant"]\norigin = "model"\ndoc = "x"',
+         "\"stops\" is of a block without a closing tag, 'assistant' has one"),
+        ('closes = "think"', 'closes = "think"\nstops = ["USER_OPEN"]',
+         '"stops" is for a tag that opens a block'),
+    ],
+)  # fmt: skip
+def test_stops_that_mean_nothing_are_refused(old: str, new: str, message: str) -> None:
+    text = Path(ALL["glm"].folder, "tokens.toml").read_text(encoding="utf-8")
+    assert old in text
+    with pytest.raises(SpecError, match=message):
+        load_table(text.replace(old, new))
