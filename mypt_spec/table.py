@@ -184,16 +184,13 @@ class Terminal:
 
     def __post_init__(self) -> None:
         pieces = self.spelling
-        patterns = (
-            {p.value: p.pattern for p in pieces if p.kind == "attr"} if len(pieces) > 1 else {}
-        )
         for name, value in {
             "ends": (self.closes, *self.shared) if self.closes else (),
             "led": bool(pieces) and pieces[0].kind == "space",
             "trail": "".join(p.value for p in pieces if not p.loss),
             "stem": tuple(p for p in pieces if p.loss),
             "spaced": any(p.kind == "space" for p in pieces),
-            "patterns": patterns,
+            "patterns": {p.value: p.pattern for p in pieces if p.kind == "attr"},
             "shown": "".join("..." if p.kind == "attr" else p.value for p in pieces).strip("\n"),
             "bare": "".join("" if p.kind == "attr" else p.value for p in pieces),
         }.items():
