@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from mypt_lint.derive.shape import Block, Shape, pieces
+from mypt_lint.derive.shape import Block, NotLearnedError, Shape, pieces
 
 _PATHS = {
     "system": "system",
@@ -143,6 +143,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         row |= {} if block.blank else {"blank": False}
         row |= {"origin": "model"} if piece in ("thought", "call") and not opened else {}
         row |= {"body_loss": 1} if piece == "answer" or opened else {}
+        row |= {"stops": _stops(shape, special)} if piece == "answer" and not block.closer else {}
         row |= {"role": piece} if piece == "thought" else {}
         if shape.tools is not None:
             row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}
@@ -165,6 +166,16 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
     for row in rows:
         out += ["", "[[terminal]]", *_rows(row)]
     return "\n".join([*out, ""])
+
+
+def _stops(shape: Shape, special: frozenset[str]) -> list[str]:
+    """Returns the opening tags that end an answer. Raises NotLearnedError."""
+    blocks = {"user": shape.user}
+    if shape.tools is not None and not shape.tools.inside:
+        blocks["result"] = shape.tools.result
+    if any("special" not in pieces(block.opener, special)[0] for block in blocks.values()):
+        raise NotLearnedError("no special token is after an answer, so no model learns to stop")
+    return [f"{piece.upper()}_OPEN" for piece in blocks]
 
 
 def _records(shape: Shape) -> str:

@@ -70,7 +70,7 @@ class Learner:
         begin = first.removesuffix(to_user)
         if not to_user or not first.endswith(to_user):
             raise NotLearnedError(f"before the first question is {first[-30:]!r}, not {to_user!r}")
-        if not answer_end.strip():
+        if answer_end.isspace():
             raise NotLearnedError("nothing but white space is after an answer")
         earlier, last = earlier[len(header) :], last[len(header) :]
         prefix = last if last == earlier and last.isspace() and header == prompt else ""

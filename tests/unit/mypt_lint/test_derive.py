@@ -46,6 +46,10 @@ SPACED = (
     "<s>{% for m in messages %}{% if m.role == 'assistant' %} {{ m.content | trim }}</s>"
     "{% else %}[{{ m.role }}]{{ m.content }}[/{{ m.role }}]{% endif %}{% endfor %}"
 )
+STOPS = (
+    "[gMASK]<sop>{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+)
 REWRITES = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content | replace('a', 'b') }}")
 COUNTS = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content }}{{ m.content | length > 30 }}")
 DATED = "{% set day = strftime_now('%Y') %}" + BY_DEFAULT.replace("Be kind.", "{{ day }}")
@@ -126,6 +130,7 @@ def test_what_is_after_the_last_answer_is_learned(
     [
         (REWRITES, " differ: the text is "),
         (COUNTS, " differ: the text is "),
+        (STOPS.replace("<|", "[").replace("|>", "]"), "no special token is after an answer"),
         (BY_DEFAULT.replace(PROMPT, ""), "an answer begins with"),
         (BY_DEFAULT.replace("kind", "{{ messages | length }}"), "a second question changes"),
     ],
@@ -134,6 +139,16 @@ def test_what_is_not_proved_is_not_written(learn: Learn, template: str, why: str
     derived = learn(template)
     assert not derived.files
     assert why in derived.levels[0].reason
+
+
+def test_an_answer_may_end_at_the_next_question(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(STOPS)
+    dialect = derived.load(tmp_path)
+    assert derived.levels[0].is_complete
+    assert dialect.table.openers["assistant"].stops == ("USER_OPEN",)
+    assert text(dialect, ("user", "Q"), ("assistant", "A")) == (
+        "[gMASK]<sop><|user|>\nQ<|assistant|>\nA"
+    )
 
 
 def test_a_date_is_no_default(learn: Learn, tmp_path: Path) -> None:
