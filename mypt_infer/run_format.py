@@ -14,13 +14,13 @@ from typing import Any
 
 import mypt_spec
 from mypt_spec import states
-from mypt_spec.bodies.definitions import read_definitions
+from mypt_spec.bodies.definitions import defines_tools, read_definitions
 from mypt_spec.bodies.json_body import NO_TYPES, calls_in, read_body
 from mypt_spec.bodies.strict_json import DefinitionsError, canonical
 from mypt_spec.bodies.tagged import Types, types_of
 from mypt_spec.damage.cut_tags import nestings
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of
-from mypt_spec.table import DEFINITIONS, LISTS, TEXT, Terminal, pattern
+from mypt_spec.table import LISTS, TEXT, Terminal, pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ class Format:
                     return types_of(read_definitions(text, kind))
                 except DefinitionsError:
                     return NO_TYPES
-            kind = terminal.body if terminal.opens and terminal.body in DEFINITIONS else ""
+            kind = terminal.body if terminal.opens and defines_tools(terminal.body) else ""
         return NO_TYPES
 
     def read_calls(

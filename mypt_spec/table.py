@@ -129,16 +129,16 @@ class Terminal:
     "calls" (an array of function calls, as OpenAI writes them), "functions" (an array of such
     functions, each with its "id" last), or definitions of functions: "namespace" (TypeScript),
     "signatures" (TypeScript that keeps types, not schemas), "tool_lines" (a JSON object a line),
-    "tool_list" (a JSON array) or "tool_tags" (nested tags). With `quotes`, blocks inside are
-    quotations, neither calls nor checked as JSON. `body_loss` is the loss of the content, where
-    that of the tag differs; `body_origin` is who writes the content at run time, where that is not
-    the model for what it learns, and the system for the rest. `role` is what the block is to
-    people: "thought" (not shown, with its own budget), "citation", "result" (of a tool, in a block
-    that would begin a turn otherwise), or "" for all others. `strip` says at which ends white space
-    is taken from its text when a record is read: "both", "left", "right", or "" for none; with
-    "lines", as "left lines", line ends alone. The text in the block then begins with `prefix`,
-    white space that no record has. Unless it may be `blank`, a record with a text of white space
-    alone is refused.
+    "tool_list" (a JSON array), "tool_tags" (nested tags) or a pattern of JSON, such as "{tool:4}".
+    With `quotes`, blocks inside are quotations, neither calls nor checked as JSON. `body_loss` is
+    the loss of the content, where that of the tag differs; `body_origin` is who writes the content
+    at run time, where that is not the model for what it learns, and the system for the rest. `role`
+    is what the block is to people: "thought" (not shown, with its own budget), "citation", "result"
+    (of a tool, in a block that would begin a turn otherwise), or "" for all others. `strip` says at
+    which ends white space is taken from its text when a record is read: "both", "left", "right", or
+    "" for none; with "lines", as "left lines", line ends alone. The text in the block then begins
+    with `prefix`, white space that no record has. Unless it may be `blank`, a record with a text of
+    white space alone is refused.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.

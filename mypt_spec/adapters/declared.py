@@ -28,6 +28,7 @@ from mypt_spec.adapters.messages import SHAPE, Messages
 from mypt_spec.adapters.template_options import options_of, system_text_of
 from mypt_spec.adapters.tool_chat import CALL
 from mypt_spec.automaton import Automaton
+from mypt_spec.bodies.definitions import defines_tools
 from mypt_spec.bodies.json_body import calls_in
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.record_schema import (
@@ -299,17 +300,24 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
         bodies = {"call": (*CALLS, *LISTS), "tools": DEFINITIONS, "result": ("text", "json")}.get(
             piece, ("text",)
         )
-        need(body in bodies, entry, f"its body is {body!r}; expected {' or '.join(bodies)}")
+        fine = body in bodies or (piece == "tools" and defines_tools(body))
+        need(fine, entry, f"its body is {body!r}; expected {' or '.join(bodies)}")
         attrs = set(table.openers[path[-1]].patterns)
         need(piece == "answer" or not table.openers[path[-1]].prefix, entry, _PREFIX)
         allowed = {"name", "id"} if piece in ("call", "result") else set()
         need(attrs <= allowed, entry, f"{path[-1]!r} has attributes that no record has")
         paths[piece] = path
-    intro = source.get("tools", {}).get("before", "")
+    intro, after = (source.get("tools", {}).get(key, "") for key in ("before", "after"))
     need(not (intro and "tools" in paths), "[tools]", "[blocks] has a block for them")
-    last, options = source.get("tools_before") == "last", options_of(source, paths, need)
+    tools_before, options = source.get("tools_before", "first"), options_of(source, paths, need)
+    leads, system_path = tools_before == "system", paths.get("system", ("",))
+    fine = not leads or ("tools" in paths and system_path != ("",) and not options.block)
+    need(fine, '"tools_before"', '"system" needs tools and system in [blocks], and no [options]')
+    fine = not after or (leads and paths["tools"][:-1] == system_path)
+    need(fine, "[tools]", '"after" needs tools in the block of system, and tools_before = "system"')
     texts = [p.value for t in table.terminals.values() for p in t.spelling if p.kind == "text"]
     system = system_text_of(source, texts, need)
     return Messages(
-        paths, table, begin, finish, last=last, intro=intro, options=options, system=system
-    )
+        paths, table, begin, finish, tools_before=tools_before, intro=intro, after_tools=after,
+        options=options, system=system,
+    )  # fmt: skip

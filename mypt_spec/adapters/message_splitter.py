@@ -43,7 +43,13 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from mypt_spec.adapters.message_shape import NULLABLE
 from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter, WholeRecord, shallow
-from mypt_spec.bodies.definitions import come_back, write_definitions, write_indented
+from mypt_spec.bodies.definitions import (
+    come_back,
+    is_lossy,
+    layout_of,
+    write_definitions,
+    write_indented,
+)
 from mypt_spec.bodies.plain_schema import arguments
 from mypt_spec.bodies.strict_json import loads
 from mypt_spec.record_schema import WEIGHT, is_free_weight
@@ -186,7 +192,8 @@ class MessageSplitter(Splitter):
     ) -> None:
         self.free, self.table, self.opt_out = free, table, opt_out
         self.tools_body, self.indented = tools_body, indented
-        self.tools_as_json = indented or tools_body in ("tool_lines", "tool_list")
+        plain = bool(layout_of(tools_body)) and not is_lossy(tools_body)
+        self.tools_as_json = indented or plain
         self.matches, self.is_id = free.names.fullmatch, free.ids.fullmatch
         self.learnt: list[str] = []  # keys of metadata
         self.nulls: list[str] = []  # keys of messages that are null

@@ -5,7 +5,8 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
     shape = "messages"
     begin = "bos"                       # a mark before the messages, which no record has
     finish = "eos"                      # a mark that closes the last block, which no record has
-    tools_before = "last"               # of the users: the one before whom they are; or "first"
+    tools_before = "last"               # of the users: the one before whom they are; or "first", or
+                                        # "system": they are before the system message
 
     [blocks]
     system = "system"
@@ -19,6 +20,7 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
 
     [tools]
     before = "Use these functions: "    # with the definitions, before the text of the first user
+    after = "\\n\\n"                      # before the system message, where tools are before it
 
 Options of a format's template are `[options]` and `[[option]]`, and `[system]` and `[defaults]` are
 about system messages; see `template_options`. If `begin` is the block of system messages, it begins
@@ -59,7 +61,7 @@ from mypt_spec.adapters.splitter import Splitter, splitter
 from mypt_spec.adapters.template_options import KEY, SystemText, TemplateOptions
 from mypt_spec.adapters.waiting import unanswered
 from mypt_spec.bodies.definitions import (
-    LOSSY,
+    is_lossy,
     lost_in,
     read_definitions,
     read_indented,
@@ -109,8 +111,9 @@ class Messages(Adapter):
         begin: str = "",
         finish: str = "",
         *,
-        last: bool = False,
+        tools_before: str = "first",
         intro: str = "",
+        after_tools: str = "",
         options: TemplateOptions | None = None,
         system: SystemText | None = None,
     ) -> None:
@@ -119,7 +122,8 @@ class Messages(Adapter):
         self.opening = begin if begin in table.openers else ""  # the block with which all begins
         self.begin, self.finish = begin.removeprefix(self.opening), finish
         self.finished = finished_blocks(finish, table)
-        self.intro, self.last = intro, last  # text before definitions; tools before the last user
+        self.intro, self.after_tools = intro, after_tools  # texts beside definitions of tools
+        self.tools_before, self.last = tools_before, tools_before == "last"
         # One block has all that is said between two users, results too.
         self.turns = paths.get("result", ("",))[0] == paths["answer"][0]
         self.shared = {path[0] for path in paths.values() if len(path) > 1}
@@ -170,7 +174,7 @@ class Messages(Adapter):
         """Returns the blocks of its pieces, and its marks."""
         marks = {"begin": self.begin, "finish": self.finish}
         blocks = self.paths | {piece: (mark,) for piece, mark in marks.items() if mark}
-        return Chat(blocks, "last" if self.last else "first")
+        return Chat(blocks, self.tools_before)
 
     def metadata(self, record: dict[str, Any]) -> dict[str, Any]:
         """Returns the metadata of a record, and its options."""
@@ -192,7 +196,7 @@ class Messages(Adapter):
             definitions = (m.meta[_TOOLS] for m in episode.messages if _TOOLS in m.meta)
             return next(definitions, None) or definitions_in(episode.messages, self.table)
         users = (m.text for m in episode.messages if (m.role,) == self.paths["user"])
-        return self._split_question(next(users, ""))[0]
+        return read_indented(next(users, ""), self.intro, self.table.literals)[0]
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, with those about numbers of results and what no record says."""
@@ -216,12 +220,15 @@ class Messages(Adapter):
         joined = head != "" and self.options.block == "system"  # with the default, one text
         if head:
             messages = self._with_options(blocks, head + default * joined, messages, reader)
+        leads = self.tools_before == "system" and "tools" in record
+        after_tools = self.after_tools * leads
+        self._add_tools(blocks, record, reader) if leads else None
         if default and not (front or joined):
-            self._add(blocks, Part("system", default, at=top), "head", Place())
+            self._add(blocks, Part("system", after_tools + default, at=top), "head", Place())
         last, empty = messages[-1], self.options.empty_thought(record_options)
         if empty and last.role == "assistant" and last.thought is None:
             messages = [*messages[:-1], replace(last, thought=("", ROLE))]
-        heads, turn = tools_before(messages, last=self.last), 0
+        heads, turn = -1 if leads else tools_before(messages, last=self.last), 0
         for i, message in enumerate(messages):
             if message.role == "system" and self.system.question:
                 reader.findings += misplaced_system(reader.at(i, ROLE), i, fronted)
@@ -234,6 +241,9 @@ class Messages(Adapter):
                 self._add_tools(blocks, record, reader)
             prefix = self.system.front(front["content"]) if front and i == fronted else prefix
             source: object = "result" if message.role == "tool" else i
+            if leads and i == 0 and message.role == "system":
+                said = self._opener("system").stripped(message.content)
+                source, prefix = "head", after_tools * bool(said)
             if self.turns:
                 goes_on = message.role == "tool" or (i > 0 and messages[i - 1].role == "tool")
                 source = turn = turn if goes_on else i
@@ -290,7 +300,7 @@ class Messages(Adapter):
         tools, body, at = record["tools"], self._opener("tools").body, reader.top("tools")
         text = write_definitions(tools, body, reader.table.literals)
         self._add(blocks, Part("tools", text, at=at), "head", Place())
-        if body not in LOSSY:
+        if not is_lossy(body):
             return
         holder = next(b for b in blocks if any(part.at is at for part in b.parts))
         holder.meta[_TOOLS] = tools
@@ -368,6 +378,7 @@ class Messages(Adapter):
         if open_ is None or block not in self.shared:
             open_ = Block(block, source, at if source != "head" else piece.at)
             before = source == "head" and block == self.paths.get("system", ("",))[0]
+            before = before and self.tools_before != "system"
             blocks.insert(0 if before else len(blocks), open_)
         if inner:
             open_.parts.append(replace(piece, kind=inner[0]))
@@ -422,7 +433,9 @@ class Messages(Adapter):
             current: dict[str, Any] | None = None
             for piece, part in self._parts(message):
                 if piece == "tools":
-                    top["tools"] = self._tools(part.text, meta.pop(_TOOLS, None))
+                    tools, body = meta.pop(_TOOLS, []), self._opener("tools").body
+                    same = tools and write_definitions(tools, body, table.literals) == part.text
+                    top["tools"] = tools if same else read_definitions(part.text, body)
                     types = types_of(top["tools"]) if self.tagged else types
                     continue
                 if piece == "result":
@@ -430,8 +443,10 @@ class Messages(Adapter):
                     current = None if self.turns else current
                 elif piece in _HEADS:
                     text = part.text
+                    if piece == "system" and text and "tools" in top:
+                        text = without_prefix(text, self.after_tools)
                     if piece == "user" and self.intro and not any(m[ROLE] == "user" for m in out):
-                        tools, text = self._split_question(text)
+                        tools, text = read_indented(text, self.intro, table.literals)
                         top |= {"tools": tools} if tools else {}
                         types = types_of(tools) if self.tagged else types
                     if piece == "user" and self.system.question:
@@ -477,13 +492,6 @@ class Messages(Adapter):
         ordered = ({key: m[key] for key in _ORDER if key in m} | m for m in out)
         return {self.SCHEMA.messages: [*ordered]} | top
 
-    def _split_question(self, text: str) -> tuple[list[dict[str, Any]], str]:
-        """Returns the definitions before a question, and the question."""
-        if not text.startswith(self.intro):
-            return [], text
-        tools, question = read_indented(text.removeprefix(self.intro), self.table.literals)
-        return (tools, question) if tools else ([], text)
-
     def _parts(self, message: Message) -> list[tuple[str, Part]]:
         """Returns the parts of a block with the pieces that they are. Raises ValueError."""
         parts = list(message.parts)
@@ -503,13 +511,6 @@ class Messages(Adapter):
                 part = Part("text", part.text, message.attrs, name_at=message.name_at)
             out.append((piece, part))
         return out
-
-    def _tools(self, text: str, original: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-        """Returns the definitions in a text: those that were `original`, if it is their text."""
-        body = self._opener("tools").body
-        if original is not None and write_definitions(original, body, self.table.literals) == text:
-            return original
-        return read_definitions(text, body)
 
     def _result(self, part: Part, notes: dict[str, Any]) -> dict[str, Any]:
         keys = {"id": "tool_call_id", "name": "name"}

@@ -3,9 +3,14 @@
 Input are definitions as records have them, or the text of a block and its kind of body; output is
 canonical text, or the definitions. JSON keeps each definition as it was given, keys in order; of
 TypeScript, a "namespace" keeps all, "signatures" what `lost_in` does not name, and so "tool_tags".
+A kind in braces says how JSON is written: "{tool:4}\n\n" is each definition, indented by four
+spaces, with an empty line between two, and "[{function:compact}]" an array, without spaces, of
+functions without what is around them.
 """
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from mypt_spec.bodies.read_signatures import read_signatures
@@ -14,15 +19,36 @@ from mypt_spec.bodies.strict_json import (
     DefinitionsError,
     a_kind_of,
     canonical,
-    indented,
     strict_value,
 )
 from mypt_spec.bodies.tagged import function_of
 from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
+from mypt_spec.table import DEFINITIONS
 
 LOSSY = ("signatures", "tool_tags")  # kinds of body that do not keep all of a definition
 _BLANK_LINE = "\n\n"  # after each definition before a question
+_IN_QUESTION = "{tool:4}" + _BLANK_LINE
+_JSON = {"tool_lines": "{tool}\n", "tool_list": "[{tool}]"}  # other names of kinds in braces
+# In an array or not, what of a tool, indented by so many spaces or compact, what is between two.
+_PATTERN = re.compile(r"(\[)?\{(tool|function)(?::(compact|[1-8]))?\}((?(1)\]|.*))", re.DOTALL)
+_scan = json.JSONDecoder().raw_decode
+
+
+def defines_tools(kind: str) -> bool:
+    """Returns whether a kind of body declares tools."""
+    return kind in DEFINITIONS or layout_of(kind) != ()
+
+
+def layout_of(kind: str) -> tuple[str, ...]:
+    """Returns the parts of a kind of JSON, as `_PATTERN` says; none of other kinds."""
+    match = _PATTERN.fullmatch(_JSON.get(kind, kind))
+    return match.groups("") if match is not None else ()
+
+
+def is_lossy(kind: str) -> bool:
+    """Returns whether a kind of body may not keep all of a definition."""
+    return kind in LOSSY or "{function" in kind
 
 
 def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Pattern[str]) -> str:
@@ -33,30 +59,39 @@ def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Patte
         return write_signatures(tools)
     if kind == "tool_tags":
         return write_tool_tags(tools, literals)
-    if kind == "tool_list":
-        return canonical(tools, literals)
-    return "\n".join(canonical(tool, literals) for tool in tools)
+    array, item, how, between = layout_of(kind)
+    values = [function_of(tool) for tool in tools] if item == "function" else tools
+    indent = int(how) if how.isdigit() else None
+    texts = (
+        canonical(value, literals, indent=indent, compact=how == "compact")
+        for value in ([values] if array else values)
+    )
+    return between.join(texts)
 
 
 def write_indented(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
     """Returns definitions as text before a question: each indented, then an empty line."""
-    return "".join(indented(tool, literals) + _BLANK_LINE for tool in tools)
+    return write_definitions(tools, _IN_QUESTION, literals) + _BLANK_LINE
 
 
-def read_indented(text: str, literals: re.Pattern[str]) -> tuple[list[dict[str, Any]], str]:
-    """Returns (definitions, rest) of a text that begins as `write_indented` writes them."""
+def read_indented(
+    text: str, intro: str, literals: re.Pattern[str]
+) -> tuple[list[dict[str, Any]], str]:
+    """Returns (definitions, question) of a text that begins as `write_indented` writes them after
+    the `intro`."""
     out: list[dict[str, Any]] = []
-    while text.startswith("{"):
-        end = text.find("\n}" + _BLANK_LINE) + len("\n}")
+    question = text.removeprefix(intro) if text.startswith(intro) else ""
+    while question.startswith("{"):
+        end = question.find("\n}" + _BLANK_LINE) + len("\n}")
         try:
-            tool = _definition(strict_value(text[:end], 0), 0)
+            tool = _definition(strict_value(question[:end], 0), 0)
         except DefinitionsError:
             break
-        if indented(tool, literals) != text[:end]:
+        if write_definitions([tool], _IN_QUESTION, literals) != question[:end]:
             break
         out.append(tool)
-        text = text[end + len(_BLANK_LINE) :]
-    return out, text
+        question = question[end + len(_BLANK_LINE) :]
+    return (out, question) if out else ([], text)
 
 
 def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
@@ -67,22 +102,36 @@ def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
         return read_signatures(text)
     if kind == "tool_tags":
         return read_tool_tags(text)
-    if kind == "tool_list":
-        tools = strict_value(text, 0)
-        if not isinstance(tools, list) or not tools:
-            raise DefinitionsError("expected a JSON array of them", 0)
-        return [_definition(tool, 0) for tool in tools]
-    out, at = [], 0
-    for line in text.split("\n"):
-        out.append(_definition(strict_value(line, at), at))
-        at += len(line) + 1
-    return out
+    array, item, _, between = layout_of(kind)
+    values = [(strict_value(text, 0), 0)] if array else [*_values(text, between)]
+    if array and not (isinstance(values[0][0], list) and values[0][0]):
+        raise DefinitionsError("expected a JSON array of them", 0)
+    tools = [(tool, 0) for tool in values[0][0]] if array else values
+    if item == "function":
+        tools = [({"type": "function", "function": tool}, at) for tool, at in tools]
+    return [_definition(tool, at) for tool, at in tools]
+
+
+def _values(text: str, between: str) -> Iterator[tuple[Any, int]]:
+    """Yields the JSON values in a text with their offsets. Raises DefinitionsError."""
+    at = 0
+    while True:
+        try:
+            end = _scan(text, at)[1]
+        except (ValueError, RecursionError):
+            end = len(text)
+        yield strict_value(text[at:end], at), at
+        if end == len(text):
+            return
+        if not text.startswith(between, end):
+            raise DefinitionsError(f"expected {between!r} after a definition", end)
+        at = end + len(between)
 
 
 def lost_in(tools: list[dict[str, Any]], kind: str, text: str) -> list[str]:
     """Returns what of definitions is not in their text: keys and types; none if all of it is."""
     try:
-        return lost(tools, read_definitions(text, kind)) if kind in LOSSY else []
+        return _lost(tools, read_definitions(text, kind), kind) if is_lossy(kind) else []
     except ValueError:  # a text in them spells what ends one
         return []
 
@@ -93,13 +142,21 @@ def come_back(tools: list[dict[str, Any]], kind: str, text: str, complete: bool)
 
     False for any other `kind` of text.
     """
-    if kind not in ("namespace", *LOSSY):
+    if kind != "namespace" and not is_lossy(kind):
         return False
     try:
         definitions = read_definitions(text, kind)
     except DefinitionsError:
         return False
-    return not (complete and kind in LOSSY and lost(tools, definitions))
+    return not (complete and is_lossy(kind) and _lost(tools, definitions, kind))
+
+
+def _lost(tools: list[dict[str, Any]], back: list[dict[str, Any]], kind: str) -> list[str]:
+    """Returns what of definitions is not in those that are read `back` from a text of this kind."""
+    if kind in LOSSY:
+        return lost(tools, back)
+    wrapped = (tool for tool in tools if "function" in tool)
+    return [f'"{key}"' for tool in wrapped for key in tool if key not in ("type", "function")]
 
 
 def _definition(tool: Any, at: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mypt_spec.bodies.definitions import read_definitions, write_definitions
+from mypt_spec.bodies.definitions import defines_tools, read_definitions, write_definitions
 from mypt_spec.bodies.members import Members
 from mypt_spec.bodies.strict_json import (
     DefinitionsError,
@@ -35,7 +35,7 @@ from mypt_spec.bodies.tagged import (
 )
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.table import CALLS, DEFINITIONS, LISTS, TokenTable
+from mypt_spec.table import CALLS, LISTS, TokenTable
 
 NAME = "name"
 ID = "id"
@@ -170,7 +170,7 @@ def definitions_in(messages: Iterable[Message], table: TokenTable) -> list[dict[
     for message in messages:
         for part in message.parts:
             opener = table.openers.get(message.role if part.kind == "text" else part.kind)
-            if opener is not None and opener.body in DEFINITIONS:
+            if opener is not None and defines_tools(opener.body):
                 try:
                     return read_definitions(part.text, opener.body)
                 except DefinitionsError:
@@ -247,7 +247,7 @@ def read_body(
     `literals` matches the dialect's tags, `at` is the place of the body, and `name_at` is where a
     call's name was read, if elsewhere. Never raises.
     """
-    if kind in DEFINITIONS:
+    if defines_tools(kind):
         return _read_definitions(text, kind, literals, at)
     if kind == TAGGED:
         return _read_tagged(text, at)
@@ -351,7 +351,8 @@ def _read_definitions(text: str, kind: str, literals: re.Pattern[str], at: Place
         value = read_definitions(text, kind)
     except DefinitionsError as error:
         message = f"not definitions of functions: {error}"
-        return Body(None, None, [_at("MYP340", message, at, error.offset, hint=_HELP[kind])])
+        hint = _HELP.get(kind, f"write JSON as {kind!r} says")
+        return Body(None, None, [_at("MYP340", message, at, error.offset, hint=hint)])
     clean = write_definitions(value, kind, literals)
     if clean == text:
         return Body(clean, value, [])

@@ -253,15 +253,18 @@ def value_at(record: Any, pointer: str) -> Any:
     return record
 
 
-def canonical(value: Any, literals: re.Pattern[str]) -> str:
-    """Returns canonical JSON of a faultless value; `literals` matches the dialect's tags."""
-    text = _encode(value)
-    return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
+def canonical(
+    value: Any, literals: re.Pattern[str], *, indent: int | None = None, compact: bool = False
+) -> str:
+    """Returns canonical JSON of a faultless value; `literals` matches the dialect's tags.
 
-
-def indented(value: Any, literals: re.Pattern[str]) -> str:
-    """Returns JSON as `canonical` does, but over several lines, indented by four spaces."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=4)
+    With `indent`, it is over several lines, and `compact` without spaces.
+    """
+    if indent is None and not compact:
+        text = _encode(value)
+    else:
+        separators = (",", ":") if compact else None
+        text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
     return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
 
 

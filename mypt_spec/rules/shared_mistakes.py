@@ -22,8 +22,8 @@ class Chat:
     """What the pieces of a chat are in a format.
 
     `blocks` maps each piece to its kind of block, after that of the block around it, if there is
-    one; "begin" and "finish" are marks. `tools_before` says which question has the definitions of
-    tools before it, the "first" or the "last".
+    one; "begin" and "finish" are marks. `tools_before` says what has the definitions of tools
+    before it: the "first" or the "last" question, or the "system" message.
     """
 
     blocks: Mapping[str, Path]
@@ -41,7 +41,8 @@ def shared_mistakes(source: str, chat: Chat, table: TokenTable) -> tuple[Mistake
     tags = _tags(chat, table)
     names = {TEXT: TEXT, END: END} | {piece: tag.name for piece, tag in tags.items()}
     kinds = {"": ""} | {piece: path[-1] for piece, path in chat.blocks.items()}
-    words = {"tools_before": chat.tools_before} | {p: tag.shown for p, tag in tags.items()}
+    before = f"{chat.tools_before} {'message' if chat.tools_before == 'system' else 'question'}"
+    words = {"tools_before": before} | {p: tag.shown for p, tag in tags.items()}
     rows = [r for r in tomllib.loads(source)["mistake"] if "where" not in r or chat.has(r["where"])]
     mistakes = (_mistake(row, names, kinds, words) for row in rows)
     return tuple(row for row in mistakes if row is not None)

@@ -31,8 +31,9 @@ class ChatLayout:
     """Where each piece of a chat is written: a block, or a block in another.
 
     `begin` and `finish` are marks at both ends, `after` is one after each answer; "" for none. With
-    `last`, tools are before the last question, else before the first; with `told`, they are part of
-    its text, after these words. `inline` maps a piece to the
+    `last`, tools are before the last question, else before the first; with `leads`, before the
+    system message, and `after_tools` is between the two in one block; with `told`, they are part of
+    the question's text, after these words. `inline` maps a piece to the
     kind of block that its text may spell. With `empty`, a thought without text is one. `options`
     are those that a chat may be asked for with. `default_system` is the
     system message of a chat that has none: without tools, and with them. `opening` is the block of
@@ -44,6 +45,8 @@ class ChatLayout:
     finish: str = ""
     after: str = ""
     last: bool = False
+    leads: bool = False
+    after_tools: str = ""
     empty: bool = False
     told: str = ""
     inline: dict[str, str] = field(default_factory=dict)
@@ -74,6 +77,8 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
                 adapter.begin,
                 adapter.finish,
                 last=adapter.last,
+                leads=adapter.tools_before == "system",
+                after_tools=adapter.after_tools,
                 empty=True,
                 told=adapter.intro,
                 options=adapter.options,

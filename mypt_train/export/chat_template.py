@@ -21,6 +21,7 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import KEY, Option, TemplateOptions
+from mypt_spec.bodies.definitions import layout_of
 from mypt_spec.bodies.tagged import TAGS
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
@@ -85,6 +86,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
     )
     result = table.openers[paths["result"][-1]].patterns if "result" in paths else {}
     mark = table.marks.get(layout.finish)
+    opener = table.openers[paths["tools"][-1]] if "tools" in paths else None
     return {
         "paths": {piece: list(path) for piece, path in paths.items()},
         "inline": layout.inline,
@@ -111,6 +113,9 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         },
         "both": [t.name for t in table.terminals.values() if t.both],
         "last": int(layout.last),
+        "leads": int(layout.leads),
+        "after_tools": layout.after_tools,
+        "tools_layout": layout_of(opener.body) if opener else [],
         "by_ids": int("id" in result or "result_id" in paths),
         "roles": ", ".join(names),
         "begin": table.marks[layout.begin].name if layout.begin else "",

@@ -76,7 +76,7 @@ def test_table_fits_the_schema(folder: Path) -> None:
 
 
 def test_the_schema_names_each_kind_of_body() -> None:
-    bodies = SCHEMA["$defs"]["terminal"]["properties"]["body"]["enum"]
+    bodies = SCHEMA["$defs"]["terminal"]["properties"]["body"]["oneOf"][0]["enum"]
     assert bodies == ["text", "json", *CALLS, *LISTS, *DEFINITIONS]
 
 
