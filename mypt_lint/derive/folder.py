@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from mypt_lint.derive.shape import Block, NotLearnedError, Shape, pieces
@@ -41,8 +42,12 @@ def blocks_of(shape: Shape) -> dict[str, Block]:
     blocks = {"system": shape.system, "user": shape.user, "answer": shape.answer}
     blocks["thought"] = shape.thought
     if shape.tools is not None:
-        tools = shape.tools
-        blocks |= {"tools": tools.definitions, "call": tools.call, "result": tools.result}
+        tools, system = shape.tools, shape.system
+        if system is not None:
+            opener = system.opener.removesuffix(tools.head[1])
+            blocks["system"] = replace(system, opener=opener)
+        blocks |= {} if tools.place.endswith("question") else {"tools": tools.definitions}
+        blocks |= {"call": tools.call, "result": tools.result}
     return {piece: block for piece, block in blocks.items() if block is not None}
 
 
@@ -50,6 +55,8 @@ def _paths(shape: Shape) -> dict[str, str]:
     """Returns the blocks of pieces, as `records.toml` names them."""
     inside = shape.tools is not None and shape.tools.inside
     paths = _PATHS | ({"result": "user/tool_response"} if inside else {})
+    beside = shape.tools is not None and shape.tools.place in ("before", "after")
+    paths |= {} if beside else {"tools": "tools"}
     return {piece: paths[piece] for piece in blocks_of(shape)}
 
 
@@ -57,7 +64,8 @@ def _joins(shape: Shape) -> dict[str, tuple[str, str]]:
     """Returns the white space before a block of a piece after texts, and after others of it."""
     if (t := shape.tools) is None:
         return {}
-    after = {"tools": (t.after_system, ""), "call": (t.after_text, t.after_call)}
+    after = {"call": (t.after_text, t.after_call)}
+    after |= {"tools": (t.beside, "")} if t.place == "after" else {}
     after["result"] = (t.after_result, t.after_result)
     return {piece: spaces for piece, spaces in after.items() if any(spaces)}
 
@@ -91,16 +99,23 @@ def _grammar(name: str, shape: Shape) -> str:
     empty = "TEXT*" if shape.fills or shape.empties else texts.get("thought", "")
     rules |= {"thought": rule("thought", empty)} if shape.thought else {}
     if tools is not None:
-        rules |= {"start": f"{head}turn* last", "turn": "user (asked results)* answer"}
+        definitions, place = "(TOOLS_OPEN tools)? ", tools.place
+        lead, mid, late = (definitions * (place == p) for p in ("system", "first", "last"))
+        start = head.removeprefix("BEGIN ")
+        start = f"{head.removesuffix(start)}{lead}{start}{mid}turn* {late}last"
+        rules |= {"start": start, "turn": "user (asked results)* answer"}
         rules["last"] = "user (asked results)* (answer | asked)"
         following = {p: f"{p.upper()}_NEXT" if p in joins else f"{p.upper()}_OPEN" for p in texts}
         next_call = following["call"] if tools.after_call else "CALL_OPEN"
-        inner = f"{texts['system']} | TOOLS_OPEN tools | TEXT+ {following['tools']} tools"
-        rules["system"] = rule("system", f"({inner})")
+        if place == "after":
+            inner = f"{texts['system']} | TOOLS_OPEN tools | TEXT+ {following['tools']} tools"
+            rules["system"] = rule("system", f"({inner})")
+        elif place == "before":
+            rules["system"] = rule("system", f"({texts['system']} | TOOLS_OPEN tools TEXT*)")
         calls = f"(CALL_OPEN call | TEXT+ {following['call']} call) ({next_call} call)*"
         calls = calls if "call" in joins else "TEXT* (CALL_OPEN call)+"
         rules["asked"] = rule("answer", thought, calls)
-        rules["tools"], rules["call"] = f"TEXT+ {ends['tools']}", f"TEXT+ {ends['call']}"
+        rules |= {piece: f"TEXT+ {ends[piece]}" for piece in ("tools", "call") if piece in ends}
         rules["response"] = f"{texts['result']} {ends['result']}"
         several = f"RESULT_OPEN response ({following['result']} response)*"
         rules["results"] = rule("user", several) if tools.inside else "(RESULT_OPEN response)+"
@@ -148,7 +163,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         if shape.tools is not None:
             row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}
             row |= {"body": shape.tools.call_body} if piece == "call" else {}
-            row |= {"body": shape.tools.definitions_body} if piece == "tools" else {}
+            row |= {"body": shape.tools.body} if piece == "tools" else {}
         rows.append(row)
     for piece, (after_text, after_block) in _joins(shape).items():
         row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
@@ -183,6 +198,12 @@ def _records(shape: Shape) -> str:
     begin = "begin" if shape.begin else "system" if shape.bare else ""
     marks = {"begin": begin, "finish": "tail" if shape.tail else ""}
     out += _rows({key: mark for key, mark in marks.items() if mark})
+    texts: dict[str, str] = {}
+    if (tools := shape.tools) is not None:
+        before = "system" if tools.place == "before" else tools.place.partition(" ")[0]
+        out += _rows({"tools_before": before} if before in ("system", "last") else {})
+        texts |= {"before": tools.definitions.opener} if tools.place.endswith("question") else {}
+        texts |= {"after": tools.beside} if tools.place == "before" and tools.beside else {}
     defaults = {} if shape.default is None else {"system": shape.default}
     if shape.tools is not None and shape.tools.default not in (None, shape.default):
         defaults["system_with_tools"] = shape.tools.default
@@ -191,6 +212,11 @@ def _records(shape: Shape) -> str:
     if shape.no_thoughts:
         paths.pop("thought", None)
     out += ["", "[blocks]", *_rows(paths)]
+    out += ["", "[tools]", *_rows(texts)] if texts else []
+    if tools is not None and tools.head[0]:
+        out += ["", "[options]", *_rows({"block": "system", "always": True})]
+        out += ["", "[[option]]", *_rows({"tools": True, "text": tools.head[0]})]
+        out += ["", "[[option]]", *_rows({"text": tools.head[1]})]
     if shape.system_in is not None:
         before, after = shape.system_in
         where = {"question": "first", "before": before, "after": after}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, words
-from mypt_lint.derive.shape import Block, NotLearnedError, Shape, Tools
+from mypt_lint.derive.shape import Block, NotLearnedError, Shape, Tools, shared
 from mypt_spec.bodies.definitions import write_definitions
 from mypt_spec.bodies.json_body import call_text
 
@@ -23,7 +23,9 @@ def _tool(name: str) -> dict[str, Any]:
 
 
 TOOLS = [_tool("find_it"), _tool("get_it")]
-_LISTS = {kind: write_definitions(TOOLS, kind, _NO_TAG) for kind in ("tool_lines", "tool_list")}
+_ITEMS = [
+    f"{{{item}{how}}}" for item in ("tool", "function") for how in ("", ":compact", ":2", ":4")
+]
 
 
 def steps(content: str = "", calls: int = 1) -> Probe:
@@ -56,7 +58,7 @@ class ToolsLearner:
         results = self._results(_BODIES[body] + call.closer + self.shape.answer.closer)
         tools = Tools(*definitions, call, body, after_text, after_call, *results)
         shape, empty = self.shape, self._text(chat(_Q, _A, system=""))
-        if shape.system and tools.after_system and empty != self._text(chat(_Q, _A)):
+        if shape.system and tools.beside and empty != self._text(chat(_Q, _A)):
             shape = replace(shape, system=replace(shape.system, blank=False))
         return replace(shape, tools=tools)
 
@@ -66,29 +68,55 @@ class ToolsLearner:
             raise NotLearnedError(f"tools are refused: {self.render.refusal(probe, TOOLS)}")
         return text
 
-    def _definitions(self) -> tuple[Block, str, str, str | None]:
-        """Returns the block of tools, its body, white space before it after a text, and the system
-        text where there is no other."""
-        text, system = self._text(chat(_Q, _A, system=_S)), self.shape.system
-        if "find_it" not in text:
-            raise NotLearnedError("the template writes no tools")
-        body = next((kind for kind, written in _LISTS.items() if written in text), None)
-        if body is None or system is None or self.shape.bare or self.shape.ends:
-            raise NotLearnedError("tools are not JSON lines or a JSON list in a system block")
-        opening = self.shape.begin + system.opener
-        before, _, after = text.partition(_LISTS[body])
-        closer, ended, _ = after.partition(system.closer + self.shape.user.opener + _Q)
-        if not before.startswith(opening + _S) or not ended:
-            raise NotLearnedError("tools are not after the system message, in its block")
-        opener = before.removeprefix(opening + _S)
-        tag = opener.lstrip()
-        alone = self._text(chat(_Q, _A)).partition(_LISTS[body])[0]
-        if alone == opening + tag:  # no system text, so no white space after it
-            return Block(tag, closer), body, opener.removesuffix(tag), ""
-        if not alone.startswith(opening) or not alone.endswith(opener):
+    def _definitions(self) -> tuple[Block, str, str, str, str | None, tuple[str, str]]:
+        """Returns the block of tools, its body, where it is, what parts it from a system message,
+        the system text where there is no other, and what is in each system block."""
+        shape, system, question = self.shape, self.shape.system, self.shape.user.opener + _Q
+        alone, start, opener = self._text(chat(_Q, _A)), shape.begin, ""
+        body = _body(alone)
+        tools = write_definitions(TOOLS, body, _NO_TAG)
+        text, head = alone, ("", "")
+        if system is not None:
+            opener = system.opener
+            text = self._text(chat(_Q, _A, system=_S))
+            text, alone, head = _without_head(text, alone, start + opener, bare=shape.bare)
+        opening, ends = start + opener, system.closer if system is not None else ""
+        said = opening + _S + ends if system is not None else start
+        before, _, after = text.partition(tools)
+        between = after.partition(_S)[0]
+        if before.startswith(said):
+            place = "first" if question in after else "first question"
+            start, end = (
+                (said, question) if question in after else (said + question[: -len(_Q)], _Q)
+            )
+            twice = self._text(chat(_Q, _A, _X, _R))
+            place = place.replace("first", "last") if _Q in twice.partition(tools)[0] else place
+        elif before.startswith(opening + _S):
+            place, start, end = "after", opening + _S, ends + question
+        elif opener and between.endswith(opener):
+            place, end = "system", opener + _S
+        else:
+            place, start, end = "before", opening, _S + ends + question
+        closer, ended, _ = after.partition(end)
+        if not ended or not before.startswith(start) or (system is None and opener):
+            raise NotLearnedError("tools are at a place that a format has not")
+        block = Block(before.removeprefix(start), closer)
+        if place == "after":
+            tag = block.opener.lstrip()
+            if alone.startswith(opening + tag + tools):
+                return Block(tag, closer), body, place, block.opener.removesuffix(tag), "", head
+        if place == "before":
+            one = alone.partition(tools)[2].partition(ends + question)[0]
+            tag = one if closer.startswith(one) else closer.rstrip()
+            default = one.removeprefix(closer) if one != tag else ""
+            return replace(block, closer=tag), body, place, closer.removeprefix(tag), default, head
+        without = text.replace(said, shape.begin, 1)
+        default = (
+            "" if alone == without else alone[len(opening) :].partition(text.partition(_S)[2])[0]
+        )
+        if alone not in (without, text.replace(_S, default)):
             raise NotLearnedError("tools are written otherwise without a system message")
-        default = alone[len(opening) : len(alone) - len(opener)]
-        return Block(opener, closer), body, "", default
+        return block, body, place, "", default, head
 
     def _calls(self) -> tuple[Block, str, str, str]:
         """Returns the block of calls, its body, white space before it after texts and calls."""
@@ -125,3 +153,35 @@ class ToolsLearner:
         if not (opener and closer.strip() and answered and parted) or (space and not inside):
             raise NotLearnedError("results have no tags that are the same everywhere")
         return Block(opener, closer), inside, space
+
+
+def _body(text: str) -> str:
+    """Returns the kind of body in which a text has the definitions of tools."""
+    if "find_it" not in text:
+        raise NotLearnedError("the template writes no tools")
+    for kind in ("tool_lines", "tool_list", "tool_tags", *(f"[{item}]" for item in _ITEMS)):
+        if write_definitions(TOOLS, kind, _NO_TAG) in text:
+            return kind
+    for item in _ITEMS:
+        one, other = (write_definitions([tool], item, _NO_TAG) for tool in TOOLS)
+        between, parted, _ = text.partition(one)[2].partition(other)
+        if parted:
+            return item + between
+    raise NotLearnedError("tools are not written as JSON")
+
+
+def _without_head(
+    text: str, alone: str, opening: str, *, bare: bool
+) -> tuple[str, str, tuple[str, str]]:
+    """Returns both texts without what only tools put into the beginning of each conversation, with
+    it and what follows it there."""
+    size = shared(text, opening)
+    rest = opening[size:]
+    head, found, _ = text[size:].partition(rest + _S)
+    if not (bare and rest and found) or not alone[size:].startswith(head + rest):
+        return text, alone, ("", "")
+    return (
+        text[:size] + text[size + len(head) :],
+        alone[:size] + alone[size + len(head) :],
+        (head, rest),
+    )

@@ -32,15 +32,20 @@ class Block:
 class Tools:
     """The literals of tools, calls and results.
 
-    `definitions` are in the system block, `after_system` is before them if it has a text. White
-    space parts calls from a text and from each other, and results `inside` of a question's block;
-    other results are blocks by themselves.
+    `definitions` are at a `place`: "after" or "before" the text in the system block, parted by
+    `beside` if it has one; in a block before the "system" message, or before the "first" or the
+    "last" question; or in the text of that "first question" or "last question". `head` is what
+    the system block begins with if there are tools, and what it begins with in any case.
+    White space parts calls from a text and from each other, and results `inside` of a question's
+    block; other results are blocks by themselves.
     """
 
     definitions: Block
-    definitions_body: str
-    after_system: str
+    body: str
+    place: str
+    beside: str
     default: str | None
+    head: tuple[str, str]
     call: Block
     call_body: str
     after_text: str
