@@ -51,6 +51,7 @@ class MessageBridge(Bridge):
     NEEDS_IDS: bool = False
     DIVIDED: bool = True
     openers: Mapping[str, Terminal] = field(default_factory=dict)  # of steps whose text is stripped
+    always_thinks: bool = False  # so an empty thought is none
 
     @classmethod
     def of(cls, dialect: Dialect) -> MessageBridge:
@@ -75,6 +76,7 @@ class MessageBridge(Bridge):
         return cls(
             frozenset(kinds), extras, "call" in paths, together, names_tool, with_text, with_id,
             openers={kind: opener for kind, opener in openers.items() if opener.strip},
+            always_thinks=dialect.adapter.options.always_thinks,
         )  # fmt: skip
 
     def stripped(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -97,6 +99,7 @@ class MessageBridge(Bridge):
         if role != "assistant":
             return [value_step(role, message, "content", at)]
         key = next((key for key in THOUGHTS if key in message), "")
+        key = "" if self.always_thinks and not message.get(key) else key
         out = [value_step("think", message, key, at)] if key else []
         out += [value_step("text", message, "content", at)] if "content" in message else []
         return out + calls_of(message.get("tool_calls", ()), f"{at}/tool_calls")

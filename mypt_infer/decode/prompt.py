@@ -123,8 +123,14 @@ def prompt_ids(dialect: Dialect, prompt: Episode) -> list[int]:
     """
     ids = [int(i) for i in dialect.encode(prompt, partial=True).ids]
     header = opening(dialect, ids)
-    kinds = dialect.adapter.prompted(prompt.meta) if header else frozenset[str]()
-    return ids + header + [i for kind in sorted(kinds) for i in _empty(dialect, kind)]
+    for kind in sorted(dialect.adapter.prompted(prompt.meta)) if header else ():
+        opener = dialect.table.openers[kind]
+        if not opener.by_model:  # the header ends with it
+            event, table = Event(opener.name, opener.spell()), dialect.table
+            tag = tag_ids(event, table, dialect.tokenizer, trail=False)
+            header = header[: len(header) - len(tag)]
+        header += _empty(dialect, kind)
+    return ids + header
 
 
 def _empty(dialect: Dialect, kind: str) -> list[int]:

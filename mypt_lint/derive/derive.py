@@ -151,8 +151,8 @@ class _Deriving:
 
 def _without_thoughts(shape: Shape, why: str) -> Shape:
     """Returns a shape without thoughts, or with empty ones alone if the template writes these."""
-    if shape.empties and why:
-        raise NotLearnedError(f"prompts end with an empty thought, but {why}")
+    if (shape.empties or shape.always) and why:
+        raise NotLearnedError(f"an answer without a thought has an empty one, but {why}")
     if shape.fills or shape.opens or shape.empties:
         return replace(shape, no_thoughts=why)
     return replace(shape, thought=None, drops=False, no_thoughts=why)

@@ -91,12 +91,12 @@ def _grammar(name: str, shape: Shape) -> str:
     texts = {piece: "TEXT" + "+*"[block.blank] for piece, block in blocks.items()}
     first = "system" if shape.needs_system or shape.bare else "system?"
     head = ("BEGIN " if shape.begin else "") + (f"{first} " if shape.system else "")
-    thought = "thought?" if shape.thought else ""
+    thought = "thought" + "?" * (not shape.always) if shape.thought else ""
     rules = {"start": f"{head}turn+", "turn": "user answer"}
     rules |= {"system": rule("system", texts["system"])} if shape.system else {}
     rules["user"] = rule("user", texts["user"])
     rules["answer"] = rule("answer", thought, texts["answer"])
-    empty = "TEXT*" if shape.fills or shape.empties else texts.get("thought", "")
+    empty = "TEXT*" if shape.fills or shape.empties or shape.always else texts.get("thought", "")
     rules |= {"thought": rule("thought", empty)} if shape.thought else {}
     if tools is not None:
         definitions, place = "(TOOLS_OPEN tools)? ", tools.place
@@ -207,6 +207,7 @@ def _records(shape: Shape) -> str:
     defaults = {} if shape.default is None else {"system": shape.default}
     if shape.tools is not None and shape.tools.default not in (None, shape.default):
         defaults["system_with_tools"] = shape.tools.default
+    defaults |= {"thought": ""} if shape.always else {}
     out += ["", "[defaults]", *_rows(defaults)] if defaults else []
     paths = _paths(shape)
     if shape.no_thoughts:

@@ -5,6 +5,7 @@ the next are told apart, by what stays the same if the neighbours change. Whatev
 raises NotLearnedError with the reason: nothing is guessed.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, literals, words
@@ -53,6 +54,10 @@ class Learner:
         header = earlier if prompt.startswith(earlier) else prompt
         is_closer = question_end.strip() and header.startswith(question_end)
         closer = question_end if is_closer and header != question_end else ""
+        with suppress(NotLearnedError):  # a prompt may end with the opener of a thought
+            if earlier == last != prompt and self._thought() == (prompt, last.removeprefix(prompt)):
+                tags = (tag.start() for tag in LIKELY_SPECIAL.finditer(prompt))
+                header = prompt[: max(tags, default=len(prompt))]
         for where, literal in (("an earlier", earlier), ("the last", last)):
             if not literal.startswith(header):
                 ends = f"the prompt ends with {prompt[-30:]!r}, and before {where} answer"
@@ -85,12 +90,13 @@ class Learner:
         if self._is_dated(chat(_Q, _A)) and not shape.needs_system:
             raise NotLearnedError("the text has today's date")
         try:
-            shape = self._with_thoughts(shape, last, prompt[len(header) :])
+            always = bool(last) and earlier == last
+            shape = self._with_thoughts(shape, last, prompt[len(header) :], always=always)
         except NotLearnedError as error:
             if header != prompt:
                 raise NotLearnedError(f"a prompt ends with {prompt[-30:]!r}: {error}") from None
             shape = replace(shape, no_thoughts=str(error))
-        if earlier or (last and not (shape.fills or shape.empties)):
+        if (earlier and not shape.always) or (last and shape.thought is None):
             raise NotLearnedError(f"an answer begins with {earlier or last!r}, which no prompt has")
         for name in ("user", "answer", "system", "thought"):
             shape = self._text(shape, name) if getattr(shape, name) else shape
@@ -138,17 +144,21 @@ class Learner:
             needs_system=dated or default is not None,
         )  # fmt: skip
 
-    def _with_thoughts(self, shape: Shape, last: str, prompted: str) -> Shape:
-        """Returns the shape with the block of thoughts.
-
-        `last` is what the last answer has before its text where it has no thought, and `prompted`
-        what a prompt has there.
-        """
+    def _thought(self) -> tuple[str, str]:
+        """Returns what is between a question and a thought, and between that and an answer."""
         probe = chat(_Q, (_Q2, _A2))
         if _Q2 not in (self.render.text(probe) or _Q2):
             raise NotLearnedError("the template writes no thoughts")
-        prompt = shape.user.closer + shape.answer.opener
         _, opener, closer, _ = self._literals(probe, "a thought")
+        return opener, closer
+
+    def _with_thoughts(self, shape: Shape, last: str, prompted: str, *, always: bool) -> Shape:
+        """Returns the shape with the block of thoughts.
+
+        `last` is what the last answer has before its text where it has no thought, and `prompted`
+        what a prompt has there. `always`: so has each answer.
+        """
+        prompt, (opener, closer) = shape.user.closer + shape.answer.opener, self._thought()
         if not opener.startswith(prompt):
             raise NotLearnedError("the prompt is not before a thought")
         opener = opener.removeprefix(prompt)
@@ -159,14 +169,15 @@ class Learner:
         if prompted not in ("", opener, opener + closer):
             raise NotLearnedError(f"it is no thought: {opener!r}")
         drops = _T not in (self.render.text(chat(_Q, (_T, _A), _Q2, _A2)) or "")
-        if last and not drops:
-            raise NotLearnedError("an empty thought is before the last answer, and all others stay")
+        if last and drops is always:
+            how = "earlier ones are left out" if drops else "all others stay"
+            raise NotLearnedError(f"an empty thought is before the last answer, and {how}")
         empties = prompted == opener + closer
         if empties and not last:
             raise NotLearnedError("an answer without a thought does not begin as its prompt ends")
         return replace(
-            shape, thought=Block(opener, closer), drops=drops, fills=bool(last) and not empties,
-            opens=prompted == opener, empties=empties,
+            shape, thought=Block(opener, closer), drops=drops, opens=prompted == opener,
+            fills=bool(last) and not (empties or always), empties=empties, always=always,
         )  # fmt: skip
 
     def _text(self, shape: Shape, name: str) -> Shape:

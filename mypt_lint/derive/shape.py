@@ -66,6 +66,7 @@ class Shape:
     - `system_in`: what is around the system message, with which the first question begins.
     - `drops`: thoughts of earlier turns are left out. `fills`: the last answer has an empty one if
       it has no other. `trims`: what the text after a thought loses.
+    - `always`: an answer without a thought has an empty one.
     - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought.
     - `no_system`, `no_thoughts`, `no_tools`: why these are not learned.
     """
@@ -81,6 +82,7 @@ class Shape:
     thought: Block | None = None
     drops: bool = False
     fills: bool = False
+    always: bool = False
     trims: str = ""
     opens: bool = False
     empties: bool = False

@@ -12,7 +12,7 @@ from typing import Any
 
 from mypt_spec.adapters.base import other_names
 from mypt_spec.adapters.objects import Objects
-from mypt_spec.adapters.template_options import KEY, SystemText
+from mypt_spec.adapters.template_options import KEY, SystemText, TemplateOptions
 from mypt_spec.adapters.tool_chat import MAYBE, TEXT
 from mypt_spec.adapters.waiting import ANY, WaitingById, twice
 from mypt_spec.bodies.strict_json import Fault, faults, loads
@@ -173,6 +173,20 @@ def misplaced_system(at: Place, index: int, fronted: int) -> list[Finding]:
         return [Finding("MYP219", message, at.pointer, help=hint)]
     hint = "keep one system message, first, and merge the other text into it"
     return [Finding("MYP209", "a second system message", at.pointer, help=hint)]
+
+
+def with_thoughts(
+    messages: list[ChatMessage], options: TemplateOptions, values: Mapping[str, Any]
+) -> list[ChatMessage]:
+    """Returns messages with the empty thoughts that the options add, of which a record has values:
+    one in each answer that has none, or in the last one.
+    """
+    first = 0 if options.always_thinks else len(messages) - options.empty_thought(values)
+    out = list(messages)
+    for i, message in enumerate(messages[first:], first):
+        if message.role == "assistant" and message.thought is None:
+            out[i] = replace(message, thought=("", ROLE))
+    return out
 
 
 def without_front(

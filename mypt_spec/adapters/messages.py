@@ -53,6 +53,7 @@ from mypt_spec.adapters.message_shape import (
     stripped,
     tools_before,
     with_moved_weights,
+    with_thoughts,
     without_front,
     without_prefix,
 )
@@ -225,9 +226,7 @@ class Messages(Adapter):
         self._add_tools(blocks, record, reader) if leads else None
         if default and not (front or joined):
             self._add(blocks, Part("system", after_tools + default, at=top), "head", Place())
-        last, empty = messages[-1], self.options.empty_thought(record_options)
-        if empty and last.role == "assistant" and last.thought is None:
-            messages = [*messages[:-1], replace(last, thought=("", ROLE))]
+        messages = with_thoughts(messages, self.options, record_options)
         heads, turn = -1 if leads else tools_before(messages, last=self.last), 0
         for i, message in enumerate(messages):
             if message.role == "system" and self.system.question:

@@ -37,6 +37,7 @@ The file also says where system messages are: see `SystemText`.
     [defaults]
     system = "You are helpful."     # the system message of a record that has none
     system_with_tools = ""          # the same beside tools; by default, that above
+    thought = ""                    # the thought of an assistant message that has none
 
 Any other option has values of any text. An option without `text` and `empty_thought` may be given,
 and changes nothing.
@@ -88,12 +89,16 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class TemplateOptions:
-    """The options of a dialect, in the order of their texts."""
+    """The options of a dialect, in the order of their texts.
+
+    If an assistant message `always_thinks`, one without a thought has an empty one.
+    """
 
     options: tuple[Option, ...] = ()
     block: str = ""
     system: str = ""
     always: bool = False
+    always_thinks: bool = False
 
     def findings(self, values: Mapping[str, Any], dialect: str) -> list[Finding]:
         """Returns findings about the options of a record: unknown ones, and values they lack."""
@@ -180,8 +185,10 @@ def system_text_of(source: Mapping[str, Any], texts: Iterable[str], need: Need) 
     """
     blocks, defaults, place = (source.get(key, {}) for key in ("blocks", "defaults", "system"))
     tools = "tools" in blocks or "tools" in source
-    fine = "system" in blocks or bool(place)
-    need(not defaults or fine, "[defaults]", "[blocks] has no block for it: system")
+    fine = "system" in blocks or bool(place) or {*defaults} <= {"thought"}
+    need(fine, "[defaults]", "[blocks] has no block for it: system")
+    fine = "thought" in blocks or "thought" not in defaults
+    need(fine, "[defaults]", "[blocks] has no block for it: thought")
     fine = tools or "system_with_tools" not in defaults
     need(fine, "[defaults]", '"system_with_tools" needs "tools" in [blocks], or [tools]')
     fine = not (defaults and "system" in source.get("options", {}))
@@ -219,4 +226,6 @@ def options_of(source: Mapping[str, Any], blocks: Mapping[str, Any], need: Need)
         fine = option.empty_thought is None or ("thought" in blocks and option.name != "")
         need(fine, entry, '"empty_thought" needs a name, and "thought" in [blocks]')
         out.append(option)
-    return TemplateOptions(tuple(out), **head)
+    return TemplateOptions(
+        tuple(out), **head, always_thinks="thought" in source.get("defaults", {})
+    )

@@ -99,6 +99,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "repeated": {kind: t.name for kind, t in table.between.items()},
         "thoughts": [*THOUGHTS, "think"],
         "empty": int(layout.empty),
+        "always_thinks": int(layout.options.always_thinks),
         "turns": int(layout.turns),
         "told": layout.told,
         "default_system": list(layout.default_system),

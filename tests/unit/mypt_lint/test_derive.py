@@ -20,6 +20,7 @@ from mypt_lint.derive.shape import pieces
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
+from mypt_train.export.chat_template import chat_template
 from tests.support import foreign
 from tests.support.linting import ROOT
 
@@ -63,6 +64,7 @@ THINKS = (
 ) + PROMPT
 OPENS = THINKS.replace(PROMPT, PROMPT.replace("{% endif %}", "<think>\n{% endif %}"))
 EMPTIES = OPENS.replace("<think>\n{% endif %}", "<think>\n\n</think>\n\n{% endif %}")
+ALWAYS = OPENS.replace("loop.index0 > ns.last and (loop.last or m.reasoning_content)", "true")
 Learn = Callable[[str], Derived]
 
 
@@ -230,7 +232,35 @@ def test_an_answer_is_not_stripped_by_what_is_before_it(learn: Learn) -> None:
     assert thoughts.reason == "the text after a thought is stripped otherwise"
 
 
-@pytest.mark.parametrize(("template", "end"), [(OPENS, ""), (EMPTIES, "\n</think>\n\n")])
+def test_a_thought_that_each_answer_has_is_learned(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(ALWAYS)
+    assert [level.is_complete for level in derived.levels[:2]] == [True, True]
+    dialect = derived.load(tmp_path)
+    written = text(dialect, *[("user", "Q"), ("assistant", "A")] * 2)
+    empty = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    assert written.count(f"{empty}A<|im_end|>") == 2
+    option = '[[option]]\nname = "enable_thinking"\nvalues = [true, false]\nempty_thought = false\n'
+    with (tmp_path / "records.toml").open("a", encoding="utf-8") as records:
+        records.write(option)
+    dialect, messages = mypt_spec.load(tmp_path), [{"role": "user", "content": "Q"}]
+    options = {"chat_template_kwargs": {"enable_thinking": False}}
+    episode, _ = dialect.read({"messages": messages} | options)
+    assert episode is not None
+    prompt = dialect.tokenizer.decode(prompt_ids(dialect, episode))
+    assert prompt.endswith(f"Q<|im_end|>\n{empty}")
+    exported = compiled(
+        chat_template(dialect)
+        .replace("{%- generation -%}", "")
+        .replace("{%- endgeneration -%}", "")
+    )
+    assert (
+        exported(messages=messages, add_generation_prompt=True, enable_thinking=False)[0] == prompt
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "end"), [(OPENS, ""), (EMPTIES, "\n</think>\n\n"), (ALWAYS, "")]
+)
 def test_prompts_that_open_a_thought(learn: Learn, tmp_path: Path, template: str, end: str) -> None:
     derived = learn(template)
     assert derived.levels[0].is_complete

@@ -18,10 +18,11 @@ from mypt_infer.serve.deltas import DeltaReader
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Dialect, SpecError
-from mypt_spec.adapters.template_options import system_text_of
+from mypt_spec.adapters.template_options import KEY, system_text_of
 from mypt_spec.episode import as_read
 from mypt_spec.table_file import TomlFile
 from mypt_train.data.encode_line import Encoder, Options
+from mypt_train.export.chat_template import chat_template
 from mypt_train.export.response_template import response_template
 from tests.support.build import Record, assistant, call, calls, chat, function, system, tool, user
 from tests.support.families import ALL, FAMILIES
@@ -79,6 +80,14 @@ system_with_tools = "T"
 """
 
 
+OPTION = """
+[[option]]
+name = "enable_thinking"
+values = [true, false]
+empty_thought = false
+"""
+
+
 @pytest.mark.parametrize(
     ("record", "text"),
     [
@@ -121,7 +130,10 @@ def test_an_empty_default_is_none(tmp_path: Path) -> None:
     ("more", "message"),
     [
         ("[defaults]\nsystem = 1", '"system" must be str'),
-        ('[defaults]\nuser = "u"', "unknown key user; known are system, system_with_tools"),
+        (
+            '[defaults]\nuser = "u"',
+            "unknown key user; known are system, system_with_tools, thought",
+        ),
         (
             '[defaults]\nsystem = "D"\n[options]\nblock = "system"\nsystem = "system"',
             r'\[defaults\]: cannot be combined with "system" in \[options\]',
@@ -143,6 +155,49 @@ def test_a_default_beside_tools_needs_tools(tmp_path: Path) -> None:
     blocks = BLOCKS.replace('tools = "system/tools"\n', "", 1)
     with pytest.raises(SpecError, match='"system_with_tools" needs "tools"'):
         nested(tmp_path, DEFAULTS, blocks=blocks)
+
+
+@pytest.mark.parametrize("option", ["", OPTION], ids=["", "with an option"])
+def test_a_message_without_a_thought_has_an_empty_one(option: str, tmp_path: Path) -> None:
+    d = nested(tmp_path, '\n[defaults]\nthought = ""\n' + option)
+    thinking = assistant("Five.", reasoning_content="So.")
+    record = chat(USER, FOUR, USER, thinking, USER, FOUR)
+    episode, findings = d.check(record)
+    text = d.serialize(episode)
+    assert (findings, text.count("<think><think_end>Four.")) == ([], 2)
+    assert "<think>So.<think_end>Five." in text
+    canonical = d.write(episode)
+    assert [m.get("reasoning_content") for m in canonical["messages"][1::2]] == ["", "So.", ""]
+    assert (d.write(d.read(canonical)[0]), d.parse(text)) == (canonical, (episode, []))
+    outcome = Converter("openai", str(d.folder)).record(record)
+    assert (outcome.losses, outcome.findings, outcome.record) == ((), (), canonical)
+    options = {"enable_thinking": False} if option else {}
+    rendering = pytest.importorskip("transformers.utils.chat_template_utils")
+    (exported,), spans = rendering.render_jinja_template(
+        conversations=[record["messages"]], chat_template=chat_template(d),
+        return_assistant_tokens_mask=True, **options,
+    )  # fmt: skip
+    assert exported == text
+    encoded = d.encode(d.read(record | ({KEY: options} if options else {}))[0])
+    texts = ["".join(text[a:b] for a, b in spans[0]), d.tokenizer.decode(encoded.ids[encoded.loss == 1])]  # fmt: skip
+    assert len({one.replace("<assistant>", "") for one in texts}) == 1
+    assert [one.count("<think>") for one in texts] == [1 if option else 3] * 2
+    lines = [json.dumps(r).encode() for r in (record, canonical, chat(USER, thinking), chat(USER))]
+    assert_sound(CleanFilter(Checker(d)), lines)
+    asked = Options(dialect=str(d.folder))
+    slow = Encoder(asked)
+    slow.chats = slow.templates = None
+    assert_same_ids(Encoder(asked), slow, lines)
+
+
+def test_a_default_thought_is_empty_and_has_a_place(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match='"thought" must be an empty text'):
+        nested(tmp_path, '\n[defaults]\nthought = "So."\n')
+    blocks = BLOCKS.replace('thought = "assistant/think"\n', "", 1)
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(SpecError, match="no block for it: thought"):
+        nested(other, '\n[defaults]\nthought = ""\n', blocks=blocks)
 
 
 def test_a_record_is_converted_to_one_with_the_default() -> None:
