@@ -281,12 +281,12 @@ def oracles(session: nox.Session) -> None:
 
 @nox.session
 def scale(session: nox.Session) -> None:
-    """Run units on Ray with two workers and on a Slurm of one node, where they are installed.
+    """Run units on a Slurm of one node, where it is installed.
 
     Workers are killed at 200 random points. Benchmarks find repeats among 10 million digests,
     simulate a cluster, and compare units with a single command.
     """
-    session.install("-e", ".[dev,ray]")
+    session.install("-e", ".[dev]")
     session.run("pytest", "tests/unit/mypt_train/scale", *session.posargs, env={"KILLS": "200"})
     session.run("python", "-m", "bench.buckets")
     session.run("python", "-m", "bench.schedule")

@@ -1,4 +1,4 @@
-"""Compares units of a plan with the one-liner of `mypt-prepare`: here, on Ray, and in a store.
+"""Compares units of a plan with the one-liner of `mypt-prepare`: here and in a store.
 
     python -m bench.scale [--mb 16] [--rounds 5]
 
@@ -7,7 +7,7 @@ all until the data set is there. Two processes are measured by the clock, after 
 unit, so that starting them does not count. The store is moto's server on this machine, in a
 process by itself; its time is in neither. What a store adds is small beside encoding, so it is
 also measured alone: units whose lines are read and whose object is written, but whose encoding is
-recalled. Ray and the store are left out where they are missing.
+recalled. The store is left out where it is missing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from mypt_train.scale import run
 from mypt_train.scale.commit import commit
 from mypt_train.scale.launch.local import Local
 from mypt_train.scale.launch.queue import Engine, attempts
-from mypt_train.scale.launch.ray import Ray
 from mypt_train.scale.planning.plan import Plan, make_plan, read_plan, write_plan
 from mypt_train.scale.prepare import prepare
 from mypt_train.scale.run import run_unit
@@ -208,7 +207,7 @@ def main() -> None:
 
 
 def two(source: Source, folder: Path, mb: int, rounds: int) -> None:
-    """Prints how two processes of Ray, and one here, compare with two processes here."""
+    """Prints how one process compares with two."""
     plans = 3 * rounds + 1
     for number in range(plans):
         plan = planned([source], str(folder / "two" / str(number)), mb)
@@ -217,8 +216,6 @@ def two(source: Source, folder: Path, mb: int, rounds: int) -> None:
     here = import_module("bench.scale")  # by a name that other processes can import
     do = partial(here.one, str(folder / "two"))
     engines: dict[str, AbstractContextManager[Engine]] = {"1": Local(do, 1), "2": Local(do, 2)}
-    if importlib.util.find_spec("ray"):
-        engines["ray"] = Ray(do, 2)
     spent: dict[str, list[tuple[float, float]]] = {name: [] for name in engines}
     running = {name: engine.__enter__() for name, engine in engines.items()}
     try:
@@ -233,14 +230,8 @@ def two(source: Source, folder: Path, mb: int, rounds: int) -> None:
     finally:
         for engine_ in engines.values():
             engine_.__exit__(None, None, None)
-    for which, clock in enumerate(("by the clock", "by processor time")):
-        for name, other, what in (
-            ("2", "1", "2 processes: speed of 1"),
-            ("ray", "2", "2 of Ray: speed of 2 processes"),
-        ):
-            if name in spent and (which == 0 or name == "ray"):
-                pairs = zip(spent[other], spent[name], strict=True)
-                said(f"{what}, {clock}", [a[which] / b[which] for a, b in pairs])
+    ratios = [one[0] / two[0] for one, two in zip(spent["1"], spent["2"], strict=True)]
+    said("2 processes: speed of 1, by the clock", ratios)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from mypt_lint.report import FORMATS
 from mypt_lint.settings.options import (
     DEFAULTS,
     KINDS,
-    LAUNCHERS,
     add_dialect,
     add_ignore,
     add_model,
@@ -138,12 +137,6 @@ def options(out: Parser) -> None:
     )
     add = out.group("performance")
     add("-j --jobs N", "processes; 0 chooses by size and cores (default)", type=int, default=0)
-    add(
-        "--launcher NAME",
-        "check units of the files, also of stores, by processes here (local) or on a Ray cluster "
-        "(ray), with the same findings; -j 0 takes all processors",
-        choices=LAUNCHERS,
-    )
     add = out.group("other")
     add("--explain CODE", "explain a rule (code or name, or `all`) and exit")
     add("--watch", "run again whenever a file changes")

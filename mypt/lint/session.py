@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NoReturn
@@ -160,14 +160,11 @@ class _Session:
         sources = plan.sources([path for path in options.paths if path not in prepared])
         groups = plan.groups(sources, baseline=self.baseline_keys, say=self.say)
         if _fixes(options):
-            if options.launcher:
-                raise UsageError("--launcher only checks; remove it to fix")
             status = self.fix(groups, prepared)
             self.say(plan.left_out.line("--show-settings lists them, "))
             return status
         if options.unsafe_fixes:
             raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
-        self.say(self._not_launched(groups, prepared))
         codes = selection(plan.top["select"], plan.top["ignore"])
         chunks = chain(_prepared(prepared, codes), self._templates(codes))
         unit = "episode" if prepared else "conversation" if not options.paths else ""
@@ -177,16 +174,6 @@ class _Session:
         if total.fixable and not options.write_baseline:
             self.say(fixable_line(total))
         return self.status(total)
-
-    def _not_launched(self, groups: Sequence[Group], prepared: Sequence[str]) -> str:
-        """Returns a line about what is checked here although there is a launcher; "" if nothing."""
-        options = self.options
-        streams = {source.path for source in _sources(groups) if source.streamed}
-        data_set = ["what compares all records (--data-set)"] if self.plan.top["data-set"] else []
-        here = [*sorted(streams), *prepared, *map(str, options.template), *data_set]
-        if not (options.launcher and here):
-            return ""
-        return f"--launcher {options.launcher}: checked here, by one process: {', '.join(here)}"
 
     def _templates(self, codes: frozenset[str]) -> Iterator[Chunk]:
         top = self.plan.top
@@ -300,17 +287,12 @@ class _Session:
 
     def _checked(self, groups: list[Group]) -> Iterator[Chunk]:
         """Yields the findings of all lines, and of the whole data set where these are wanted."""
-        if self.options.launcher:
-            from mypt.lint.launch import launched
-
-            lines = launched(groups, launcher=self.options.launcher, jobs=self.options.jobs)
-        else:
-            lines = chain.from_iterable(
-                check_sources(
-                    group.checker, group.sources, group.kind, jobs=_jobs(self.options.jobs, group)
-                )
-                for group in groups
+        lines = chain.from_iterable(
+            check_sources(
+                group.checker, group.sources, group.kind, jobs=_jobs(self.options.jobs, group)
             )
+            for group in groups
+        )
         data_set: Iterator[Chunk] = iter(())
         if self.plan.top["data-set"]:
             from mypt_lint.dataset.compare import DataSet

@@ -96,15 +96,14 @@ def _launched(out: Parser) -> None:
     add = out.group("by whom")
     add(
         "--launcher NAME",
-        "local processes (default), or tasks of ray, which RAY_ADDRESS names; slurm writes a "
-        "script and submits it; shell prints commands",
+        "local processes (default); slurm writes a script and submits it; shell prints commands",
         choices=LAUNCHERS,
         default="local",
     )
     add(
         "-j --jobs N",
-        "at a time: local processes (default: 1), tasks of ray (default: all processors) or slurm "
-        "(default: no limit); of shell: commands (default: one a unit)",
+        "at a time: local processes (default: 1) or tasks of slurm (default: no limit); of shell: "
+        "commands (default: one a unit)",
         type=positive,
     )
 
@@ -215,13 +214,11 @@ def _is_committed(plan: Plan, chosen: argparse.Namespace, work: str) -> bool:
 def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
     from mypt_cli.progress import Bar
     from mypt_train.scale.drive import drive
-    from mypt_train.scale.launch.choice import engine_of
 
     if chosen.launcher in HANDING and units:
         _hand_on(plan, chosen, "run --again" if chosen.again else "run", "units", [units], "status")
         return DONE
     say = saying(PROG + "run", quiet=chosen.quiet)
-    ray = engine_of("ray", chosen.jobs or 0) if chosen.launcher == "ray" else None
     with Bar(len(units), unit="units", quiet=chosen.quiet) as bar:
         outcome = drive(
             plan,
@@ -229,7 +226,6 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
             units,
             jobs=chosen.jobs or 1,
             again=chosen.again,
-            engine=ray,
             say=say,
             progress=bar.at,
         )
@@ -251,19 +247,19 @@ def _status(chosen: argparse.Namespace) -> int:
 def _commit(chosen: argparse.Namespace) -> int:
     from mypt_cli.progress import Bar
     from mypt_train.scale.commit import commit
-    from mypt_train.scale.launch.choice import engine_of
+    from mypt_train.scale.launch.local import Local
 
     say = saying(PROG + "commit", quiet=chosen.quiet)
     plan = _load(chosen.plan)
     if chosen.tasks is not None or chosen.launcher in HANDING:
         return _tasks(plan, chosen)
-    several = chosen.launcher == "ray" or (chosen.jobs or 1) > 1
+    jobs = chosen.jobs or 1
     with Bar(0, unit="done", quiet=chosen.quiet) as bar:
         result = commit(
             plan,
             max_failed=chosen.max_failed_units,
             path=chosen.plan,
-            engine=engine_of(chosen.launcher, chosen.jobs or 0) if several else None,
+            engine=(lambda do: Local(do, jobs)) if jobs > 1 else None,
             progress=bar.show,
         )
     if not result.first:

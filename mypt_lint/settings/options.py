@@ -11,7 +11,6 @@ from mypt_cli.store.gguf import model_path
 from mypt_records.names import AUTO, NAMES, NATIVE
 
 KINDS = ("record", "text", "generation", "rows")  # of what files hold
-LAUNCHERS = ("local", "ray")  # those that wait for the findings
 DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
 

@@ -1,14 +1,14 @@
-"""Hands units to engines that exist: processes of this machine, Ray, Slurm, or any shell.
+"""Hands units to what can run them: processes of this machine, Slurm, or any shell.
 
-Units are written as `--units` reads them, for engines that know nothing but commands.
+Units are written as `--units` reads them, for those that know nothing but commands.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-# Launchers that wait for the work, and those that hand it on and return.
-WAITING, HANDING = ("local", "ray"), ("slurm", "shell")
-LAUNCHERS = (*WAITING, *HANDING)
+# Launchers that hand the work on and return; `local` waits for it.
+HANDING = ("slurm", "shell")
+LAUNCHERS = ("local", *HANDING)
 
 
 def ranges(numbers: Iterable[int]) -> str:

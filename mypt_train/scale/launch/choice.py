@@ -1,8 +1,7 @@
-"""Hands numbered work to the launcher that a user has chosen.
+"""Hands numbered work to Slurm or a shell.
 
 Input: the name of a launcher, and stages of work: commands that numbers follow, and the numbers.
-Output: an engine that runs the work while this process waits, or lines that say what was handed to
-whom: a job of Slurm, or commands for a shell.
+Output: lines that say what was handed to whom: a job of Slurm, or commands for a shell.
 
 A script for Slurm is that of an array, and anyone may submit it again. Each of its tasks runs one
 unit, or a block of them where there are more units than an array may have tasks. Where and how long
@@ -19,21 +18,11 @@ from mypt_cli import atomic
 from mypt_cli.errors import UsageError
 from mypt_cli.words import counted
 from mypt_train.scale.launch import blocks, ranges
-from mypt_train.scale.launch.local import Local
-from mypt_train.scale.launch.queue import MakeEngine
-from mypt_train.scale.launch.ray import Ray
 
 Stage = tuple[str, Sequence[int]]
 """A command that numbers of units or tasks follow, and the numbers."""
 # The most tasks of an array: MaxArraySize is 1001 in Slurm as it comes.
 MOST = 1000
-
-
-def engine_of(launcher: str, jobs: int) -> MakeEngine:
-    """Returns what makes an engine of `jobs` processes, of 0 as many as there are processors."""
-    if launcher == "ray":
-        return lambda do: Ray(do, jobs)
-    return lambda do: Local(do, jobs or os.cpu_count() or 1)
 
 
 def handed(launcher: str, stages: Sequence[Stage], jobs: int, name: str) -> Iterator[str]:

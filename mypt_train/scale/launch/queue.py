@@ -51,22 +51,12 @@ class Attempt(Ended):
     last: bool = True
 
 
-def attempts(
-    units: Iterable[int], engine: Engine, *, most: int = ATTEMPTS, ahead: int = 0
-) -> Iterator[Attempt]:
-    """Runs all units, each up to `most` times; yields each attempt as it ends.
-
-    With `ahead`, a unit begins only if less than so many are between it and the first that is not
-    done, and one that fails is tried again at once. So few results wait for an earlier one.
-    """
+def attempts(units: Iterable[int], engine: Engine, *, most: int = ATTEMPTS) -> Iterator[Attempt]:
+    """Runs all units, each up to `most` times; yields each attempt as it ends."""
     waiting, running = deque(units), 0
-    place = {unit: number for number, unit in enumerate(waiting)}
-    over, first = set[int](), 0
     failed: Counter[int] = Counter()
     while waiting or running:
-        while (
-            waiting and running < engine.slots and (not ahead or place[waiting[0]] - first <= ahead)
-        ):
+        while waiting and running < engine.slots:
             engine.start(waiting.popleft())
             running += 1
         ended = engine.ended()
@@ -76,10 +66,5 @@ def attempts(
             failed[ended.unit] += 1
         again = bool(ended.error) and number < most
         if again:
-            (waiting.appendleft if ahead else waiting.append)(ended.unit)
-        else:
-            over.add(place[ended.unit])
-        while first in over:
-            over.remove(first)
-            first += 1
+            waiting.append(ended.unit)
         yield Attempt(ended.unit, ended.result, ended.error, number, not again)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import Source
@@ -22,8 +22,6 @@ from mypt_train.scale.planning.frames import gzip_members, zstd_frames
 from mypt_train.scale.planning.pieces import PACKED, Cut, Input, Piece
 from mypt_train.scale.planning.proof import Counting, Stamp, hashes, remember
 
-# Whether local inputs are read for the SHA-256 of each piece and of the file, of the file, or none.
-Hashed = Literal["pieces", "files", "nothing"]
 _THREADS = 32  # they wait for a disk or a store, or hash
 
 
@@ -32,13 +30,13 @@ def cut_inputs(
     rules: Sequence[Settings],
     *,
     size: int,
-    hashed: Hashed = "pieces",
+    piece_hashes: bool = True,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[list[Input], list[list[Piece]]]:
     """Returns the inputs as they are now, and the pieces of each, of about `size` bytes.
 
-    `hashed` says which SHA-256 of local inputs are made. `progress` is told the bytes of the inputs
-    that are done, by any of several threads.
+    Local inputs get a SHA-256, and so do their pieces with `piece_hashes`. `progress` is told
+    the bytes of the inputs that are done, by any of several threads.
 
     Raises UsageError for an input that is a stream, or cannot be read.
     """
@@ -47,7 +45,7 @@ def cut_inputs(
 
     def some(first: int) -> list[tuple[Input, list[Piece]]]:
         numbers = range(first, min(first + step, len(sources)))
-        return [_cut(n, sources[n], rules[n], size, counting, hashed=hashed) for n in numbers]
+        return [_cut(n, sources[n], rules[n], size, counting, piece_hashes) for n in numbers]
 
     step = 1 + len(sources) // (_THREADS * 8)  # for few threads that change over
 
@@ -79,7 +77,7 @@ def units_of(
 
 
 def _cut(
-    number: int, source: Source, rules: Settings, size: int, counting: Counting, *, hashed: Hashed
+    number: int, source: Source, rules: Settings, size: int, counting: Counting, piece_hashes: bool
 ) -> tuple[Input, list[Piece]]:
     if source.remote:
         store, key = locate(source.path)
@@ -95,14 +93,10 @@ def _cut(
         with open(source.path, "rb") as stream:
             length = os.fstat(stream.fileno()).st_size
             cut, at = _places(source, stream, length, size, local=True)
-            ranges = at if hashed == "pieces" and cut != "rows" else []
-            file_digest, parts = "", list[str]()
-            if hashed == "nothing":
-                counting.add(length)
-            else:
-                before = Stamp.from_stream(stream)
-                file_digest, parts = hashes(stream, ranges or [(0, length)], counting)
-                remember(source.path, file_digest, before)
+            ranges = at if piece_hashes and cut != "rows" else []
+            before = Stamp.from_stream(stream)
+            file_digest, parts = hashes(stream, ranges or [(0, length)], counting)
+            remember(source.path, file_digest, before)
     except OSError as error:
         raise unreadable(source.path, error) from None
     entry = Input(source.path, length, cut, source.compressed, file_digest, "", rules)

@@ -152,7 +152,7 @@ def make_plan(
     overrides = {"phase": options.phase, "fail-on": "error"}
     judging = [settings.judging(overrides) for settings in rules] or [NO_SETTINGS] * len(sources)
     inputs, pieces = cut_inputs(
-        sources, judging, size=unit, hashed="files" if alone else "pieces", progress=progress
+        sources, judging, size=unit, piece_hashes=not alone, progress=progress
     )
     units = units_of(inputs, pieces, size=unit)
     if not units and not alone:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mypt_cli.errors import UsageError
 from mypt_train.scale.launch.local import Local
 from mypt_train.scale.launch.queue import Attempt, attempts
-from mypt_train.scale.launch.ray import Ray
+from tests.support.programs import python
 
 
 def touch(folder: Path, killed: frozenset[int], unit: int) -> int:
@@ -58,15 +57,9 @@ def test_processes_end_at_once_and_say_nothing(capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr() == ("", "")
 
 
-def test_ray_runs_units_and_outlives_a_kill(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="ray is not part of the test extra: nox -s scale")
-    with Ray(partial(touch, tmp_path, frozenset([1])), 2) as engine:
-        ended = list(attempts(range(6), engine))
-    _check(ended, tmp_path)
-    assert "killed" in next(a.error for a in ended if a.unit == 1)
-
-
-def test_ray_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match=r"pip install 'mypt-tags\[ray\]'"):
-        Ray(print)
+@pytest.mark.skipif(sys.platform != "linux", reason="sockets have other names elsewhere")
+def test_a_folder_whose_name_is_too_long(tmp_path: Path) -> None:
+    (tmp_path / ("x" * 100)).mkdir()
+    code = "from mypt_train.scale.launch.local import Local\nLocal(print, 1).start(0)"
+    env = {**os.environ, "TMPDIR": str(tmp_path / ("x" * 100))}
+    assert "set TMPDIR to a shorter one" in python(code, env=env).stderr
