@@ -163,7 +163,7 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
     Raises ValueError for a role or part that the dialect does not have, for a mark with parts, and
     for a part inside a block that ends at the next tag.
     """
-    items = list(messages)
+    items, last = list(messages), ""
     for message, following in zip_longest(items, items[1:]):
         mark = table.marks.get(message.role)
         if mark is None:
@@ -171,7 +171,9 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
             closed = after is None or message.role not in after.ends
             role, attrs = message.role, message.attrs
             events = _block(role, attrs, message.parts, message.at, table, closed=closed)
-            yield _joined(events, table) if table.followed else events
+            events = _joined(events, table, last) if table.followed else events
+            last = TEXT if events[-1].terminal == TEXT else ""  # of a block that the next tag ends
+            yield events
             continue
         if message.parts:
             got = f"got {len(message.parts)} parts"
@@ -179,11 +181,14 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
         yield [Event(mark.name, mark.spell(message.attrs), message.at, message.attrs)]
 
 
-def _joined(events: list[Event], table: TokenTable) -> list[Event]:
-    """Returns the events of a block, each tag as it is written after what is before it."""
+def _joined(events: list[Event], table: TokenTable, last: str) -> list[Event]:
+    """Returns the events of a block, each tag as it is written after what is before it.
+
+    `last` is TEXT if there is a text before the block, or "".
+    """
     out: list[Event] = []
     for event in events:
-        name = table.join(event.terminal, out[-1].terminal if out else "")
+        name = table.join(event.terminal, out[-1].terminal if out else last)
         if name != event.terminal:
             text = table.terminals[name].spell(event.attrs)
             event = event._replace(terminal=name, text=text)

@@ -107,7 +107,14 @@ class _Deriving:
         level = Level(name)
         for one in _restricted(shape):
             dialect, _ = self._loaded(one)
-            level = prove(dialect, self.render, Level(name), _LEARNED_ON, blanks=_BLANKS)
+            level = prove(
+                dialect,
+                self.render,
+                Level(name),
+                _LEARNED_ON,
+                blanks=_BLANKS,
+                unwritten=one.unwritten,
+            )
             if level.is_proved:
                 return one
         raise NotLearnedError(level.reason)
@@ -120,7 +127,14 @@ class _Deriving:
         for name, why in whys.items():
             level = Level(name, why)
             if not why:
-                prove(dialect, self.render, level, self.seeds, self.encoding)
+                prove(
+                    dialect,
+                    self.render,
+                    level,
+                    self.seeds,
+                    self.encoding,
+                    unwritten=shape.unwritten,
+                )
             if not why and not level.is_proved and name == "thoughts":
                 return self._proved(_without_thoughts(shape, level.reason))
             if not why and not level.is_proved and name != "chat":

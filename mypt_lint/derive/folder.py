@@ -63,7 +63,7 @@ def _paths(shape: Shape) -> dict[str, str]:
 def _joins(shape: Shape) -> dict[str, tuple[str, str]]:
     """Returns the white space before a block of a piece after texts, and after others of it."""
     if (t := shape.tools) is None:
-        return {}
+        return {"user": (shape.after_system, "")} if shape.after_system else {}
     after = {"call": (t.after_text, t.after_call)}
     after |= {"tools": (t.beside, "")} if t.place == "after" else {}
     after["result"] = (t.after_result, t.after_result)
@@ -96,6 +96,12 @@ def _grammar(name: str, shape: Shape) -> str:
     rules |= {"system": rule("system", texts["system"])} if shape.system else {}
     rules["user"] = rule("user", texts["user"])
     rules["answer"] = rule("answer", thought, texts["answer"])
+    if shape.after_system:
+        head, first = head.removesuffix(f"{first} "), "SYSTEM_OPEN turn" if shape.bare else "turn"
+        asked = rules["user"].replace("USER_OPEN", "SYSTEM_OPEN TEXT+ USER_NEXT")
+        other = "" if shape.needs_system else f" | {first}"
+        rules["start"] = f"{head}({asked} answer{other}) turn*"
+        del rules["system"]
     empty = "TEXT*" if shape.fills or shape.empties or shape.always else texts.get("thought", "")
     rules |= {"thought": rule("thought", empty)} if shape.thought else {}
     if tools is not None:

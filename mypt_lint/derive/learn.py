@@ -70,7 +70,8 @@ class Learner:
         answer_end, to_user = between[:size], between[size:]
         tail = end.removeprefix(answer_end)
         replaces = bool(tail) and tail == end  # in place of the tag after an earlier answer
-        if not (replaces or end.startswith(answer_end)) or prompt.endswith(tail or " "):
+        prompts = bool(tail) and prompt.endswith(tail) and not replaces
+        if not (replaces or end.startswith(answer_end)) or (replaces and prompt.endswith(tail)):
             raise NotLearnedError(f"an answer ends with {answer_end!r}, and the last with {end!r}")
         begin = first.removesuffix(to_user)
         if not to_user or not first.endswith(to_user):
@@ -82,7 +83,8 @@ class Learner:
         earlier, last = earlier.removeprefix(prefix), last.removeprefix(prefix)
         user = Block(to_user, closer)
         answer = Block(header[len(closer) :], answer_end, prefix=prefix)
-        shape = Shape(begin, user, answer, tail=tail, ends=replaces)
+        shape = Shape(begin, user, answer, tail="" if prompts else tail, ends=replaces)
+        shape = replace(shape, unwritten=tail if prompts else "")
         try:
             shape = self._with_system(shape, two[1:])
         except NotLearnedError as error:
@@ -101,10 +103,9 @@ class Learner:
         for name in ("user", "answer", "system", "thought"):
             shape = self._text(shape, name) if getattr(shape, name) else shape
         try:
-            self._check_after_thoughts(shape)
+            return self._after_thoughts(shape)
         except NotLearnedError as error:
-            shape = replace(shape, no_thoughts=shape.no_thoughts or str(error))
-        return shape
+            return replace(shape, no_thoughts=shape.no_thoughts or str(error))
 
     def _is_dated(self, probe: Probe) -> bool:
         return self.render.text(probe, how="later") != self.render.text(probe)
@@ -126,21 +127,22 @@ class Learner:
         closer = closer.removesuffix(to_user)
         begin, default = ahead, None
         if not opener.startswith(ahead):
-            if not (closer and ahead.startswith(opener) and ahead.endswith(closer)):
+            if not (opener and ahead.startswith(opener) and ahead.endswith(closer)):
                 raise NotLearnedError("the template writes other texts before a system message")
             default = ahead[len(opener) : len(ahead) - len(closer)]
             begin = self.bos if opener.startswith(self.bos) else ""
             begin = "" if to_user.startswith(begin) else begin
         if not opener:
             raise NotLearnedError("no tag is before a system message")
-        if closer and not closer.strip():
-            raise NotLearnedError("only white space ends a system message")
+        space = closer if closer.isspace() else ""  # is before the question, not after the text
+        if space and not shape.answer.closer:
+            raise NotLearnedError("only white space ends a system message, and nothing an answer")
         always = opener == begin or default == ""  # a block that begins each conversation
         shape = replace(shape, begin="" if always else begin)
         dated = self._is_dated(chat(_Q, _A))
         return replace(
-            shape, system=Block(opener.removeprefix(shape.begin), closer), bare=always,
-            default=None if dated or always else default,
+            shape, system=Block(opener.removeprefix(shape.begin), closer.removesuffix(space)),
+            bare=always, after_system=space, default=None if dated else default or None,
             needs_system=dated or default is not None,
         )  # fmt: skip
 
@@ -196,6 +198,7 @@ class Learner:
         blank = all(
             self._with_text(p, "") == self._with_text(p, _T).replace(_T, "") for p in places
         )
+        blank = blank and not (name == "system" and shape.after_system)
         block = replace(getattr(shape, name), strip=first, blank=blank)
         return replace(shape, **{name: block})
 
@@ -212,14 +215,17 @@ class Learner:
                 return how
         raise NotLearnedError(f"{name}: white space around a text is written otherwise")
 
-    def _check_after_thoughts(self, shape: Shape) -> None:
-        """Raises NotLearnedError if an answer after a thought is stripped otherwise."""
+    def _after_thoughts(self, shape: Shape) -> Shape:
+        """Returns the shape with what the template strips of an answer after a thought."""
         usual = shape.answer.strip
-        earlier = usual if shape.drops else shape.trims or usual
-        places = (chat(_Q, (_Q2, _T)), chat(_Q, (_S, _T), _Q2, _A2))
-        for probe, how in zip(places, (shape.trims or usual, earlier), strict=True):
-            if self._strip("answer", probe) != how:
-                raise NotLearnedError("the text after a thought is stripped otherwise")
+        here, earlier = (
+            self._strip("answer", p) for p in (chat(_Q, (_Q2, _T)), chat(_Q, (_S, _T), _Q2, _A2))
+        )
+        if shape.drops and not usual and earlier == usual and shape.trims in ("", here):
+            return replace(shape, trims=here)
+        if (here, earlier) != (usual, usual):
+            raise NotLearnedError("the text after a thought is stripped otherwise")
+        return shape
 
 
 def _last_tag(first: str, between: str, end: str) -> int:

@@ -54,6 +54,8 @@ class ToolsLearner:
     def learned(self) -> Shape:
         """Returns the shape with tools. Raises NotLearnedError."""
         definitions = self._definitions()
+        if self.shape.after_system:
+            raise NotLearnedError("tools are beside a system message that only white space ends")
         call, body, after_text, after_call = self._calls()
         results = self._results(_BODIES[body] + call.closer + self.shape.answer.closer)
         tools = Tools(*definitions, call, body, after_text, after_call, *results)

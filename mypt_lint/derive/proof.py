@@ -58,12 +58,14 @@ class Level:
 
 def prove(
     dialect: Dialect, render: Renderings, level: Level, seeds: range,
-    model: ModelFolder | None = None, blanks: float = 0.03,
+    model: ModelFolder | None = None, blanks: float = 0.03, unwritten: str = "",
 ) -> Level:  # fmt: skip
     """Returns a level with what is proved of it on conversations with these seeds.
 
-    Those that template and format both refuse do not count; the seeds after these take their place.
-    `model` has the vocabulary for ids and loss mask, None where there is none.
+    Those that template and format both refuse do not count, nor do those that the format refuses
+    and the template leaves texts out of; the seeds after these take their place. `model` has the
+    vocabulary for ids and loss mask, None where there is none. `unwritten` is what each text of the
+    template ends with, and none of the format.
     """
     for seed in range(seeds[0], seeds[0] + 3 * len(seeds)):
         if level.count == len(seeds):
@@ -75,20 +77,27 @@ def prove(
             episode = _episode(dialect, record)
             ours = dialect.serialize(episode)
         except ValueError as error:
-            if theirs is not None:
-                level.blank += is_blank(record)
-                level.refused.update([] if is_blank(record) else [str(error)])
+            if theirs is not None and is_blank(record):
+                level.blank += 1
+            elif theirs is not None and _is_placed(render, messages, tools):
+                level.refused.update([str(error)])
             continue
         prompt = render.text(messages[:-1], tools, "prompt") or ""
         how = "the template refuses it" if theirs is None else ""
-        how = how or _difference("the text", ours, theirs or "")
+        how = how or _difference("the text", ours + unwritten, theirs or "")
         how = how or _difference("the prompt", _prompt(dialect, episode), prompt)
         if not how and model is not None and seed - seeds[0] < _ENCODED:
-            how = _encoded(dialect, render, model, record, episode)
+            how = _encoded(dialect, render, model, record, episode, unwritten)
         level.equal, level.unequal = level.equal + (not how), level.unequal + bool(how)
         if how and (level.differs is None or len(repr(record)) < len(repr(level.differs[1]))):
             level.differs = how, record
     return level
+
+
+def _is_placed(render: Renderings, messages: list[dict[str, Any]], tools: Any) -> bool:
+    """Returns whether each text of a conversation is in the template's text."""
+    aligned = render.aligned(messages, tools)
+    return aligned is not None and not aligned.missing
 
 
 def _episode(dialect: Dialect, record: dict[str, Any]) -> Episode:
@@ -127,8 +136,9 @@ def _prompt(dialect: Dialect, episode: Episode) -> str:
 
 
 def _encoded(
-    dialect: Dialect, render: Renderings, model: ModelFolder, record: dict[str, Any], ep: Episode
-) -> str:
+    dialect: Dialect, render: Renderings, model: ModelFolder, record: dict[str, Any], ep: Episode,
+    unwritten: str,
+) -> str:  # fmt: skip
     """Returns how ids or mask differ from those of the template; "" if they are equal.
 
     A format has a token boundary at the end of each prompt, because generation begins there; where
@@ -146,6 +156,7 @@ def _encoded(
         return ""
     loss = [int(any(span.start <= at < span.end for span in spans)) for at in starts]
     encoded = dialect.encode(ep)
-    if encoded.ids.tolist() != ids.tolist():
+    size = len(encoded) if unwritten else None
+    if encoded.ids.tolist() != ids.tolist()[:size]:
         return "the ids are others"
-    return "" if encoded.loss.tolist() == loss else "the loss mask is another"
+    return "" if encoded.loss.tolist() == loss[:size] else "the loss mask is another"

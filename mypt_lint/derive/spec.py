@@ -60,6 +60,9 @@ def _notes(shape: Shape) -> Iterator[str]:
     if shape.tail:
         instead = " in place of the closing tag of the answer" * shape.ends
         yield f"- It ends with {_code(shape.tail)}{instead}."
+    if shape.unwritten:
+        end = _code(shape.unwritten)
+        yield f"- The template ends each text with {end}, as prompts end; this format does not."
     if shape.default is not None:
         yield f"- The system message of conversations without one is {_code(shape.default)}."
     elif shape.needs_system:

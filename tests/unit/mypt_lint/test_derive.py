@@ -20,8 +20,10 @@ from mypt_lint.derive.shape import pieces
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
+from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support import foreign
+from tests.support.fast_paths import assert_same_ids
 from tests.support.linting import ROOT
 
 PROMPT = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -51,6 +53,13 @@ STOPS = (
     "[gMASK]<sop>{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
 )
+BARE = (
+    "<s>{% for m in messages %}{% if m.role == 'system' %}{{ m.content + '\n\n' }}{% elif m.role == 'user' %}"
+    "User: {{ m.content }}{% else %}\n\nAssistant: {{ m.content }}</s>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}\n\nAssistant:{% endif %}"
+)
+DROPS = BY_DEFAULT.replace("{{ m.content }}", "{{ '' if m.role == 'system' else m.content }}")
+HEADED = BY_DEFAULT.replace(PROMPT, "<|im_start|>assistant\n")
 REWRITES = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content | replace('a', 'b') }}")
 COUNTS = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content }}{{ m.content | length > 30 }}")
 DATED = "{% set day = strftime_now('%Y') %}" + BY_DEFAULT.replace("Be kind.", "{{ day }}")
@@ -62,6 +71,7 @@ THINKS = (
     "<think>\n{{ (m.reasoning_content or '').strip('\n') }}\n</think>\n\n{{ m.content.lstrip('\n') }}"
     "{% else %}{{ m.content }}{% endif %}<|im_end|>\n{% endfor %}"
 ) + PROMPT
+AFTER = THINKS.replace("(loop.last or m.reasoning_content)", "m.reasoning_content")
 OPENS = THINKS.replace(PROMPT, PROMPT.replace("{% endif %}", "<think>\n{% endif %}"))
 EMPTIES = OPENS.replace("<think>\n{% endif %}", "<think>\n\n</think>\n\n{% endif %}")
 ALWAYS = OPENS.replace("loop.index0 > ns.last and (loop.last or m.reasoning_content)", "true")
@@ -226,10 +236,12 @@ def test_thoughts_are_learned_with_their_history(learn: Learn, tmp_path: Path) -
     )
 
 
-def test_an_answer_is_not_stripped_by_what_is_before_it(learn: Learn) -> None:
-    chats, thoughts, *_ = learn(KEEPS).levels
-    assert chats.is_complete
-    assert thoughts.reason == "the text after a thought is stripped otherwise"
+@pytest.mark.parametrize(("template", "proved"), [(KEEPS, False), (AFTER, True)])
+def test_the_text_after_a_thought_is_stripped(learn: Learn, template: str, proved: bool) -> None:
+    chats, thoughts, *_ = learn(template).levels
+    assert (chats.is_complete, thoughts.is_complete) == (True, proved)
+    if not proved:
+        assert thoughts.reason == "the text after a thought is stripped otherwise"
 
 
 def test_a_thought_that_each_answer_has_is_learned(learn: Learn, tmp_path: Path) -> None:
@@ -308,6 +320,41 @@ def test_ids_and_mask_are_proved_where_there_is_a_vocabulary(
     monkeypatch.setattr(ModelFolder, "ids", others)
     chats = derive(folder, "toy", conversations=5).levels[0]
     assert chats.reason == "5 of 5 differ: the ids are others"
+
+
+def test_white_space_after_a_system_message_is_learned(learn: Learn, tmp_path: Path) -> None:
+    """Exported template and the fast way of preparation write what the model's template does."""
+    derived = learn(BARE)
+    assert derived.levels[0].is_complete
+    dialect = derived.load(tmp_path)
+    records = [conversation("chat", seed, blanks=0) for seed in range(5)]
+    exported, render = compiled(chat_template(dialect)), compiled(BARE)
+    texts = [render(**record)[0] for record in records]
+    assert [exported(**record)[0] for record in records] == texts
+    options = Options(dialect=str(tmp_path))
+    slow = Encoder(options)
+    slow.chats = slow.templates = None
+    lines = [json.dumps(record).encode() for record in records]
+    outcomes = assert_same_ids(Encoder(options), slow, lines)
+    ids = [sample.ids for outcome in outcomes for sample in outcome.samples]
+    assert [*map(dialect.tokenizer.decode, ids)] == texts
+
+
+def test_a_system_message_that_the_template_leaves_out_is_refused(
+    learn: Learn, tmp_path: Path
+) -> None:
+    derived = learn(DROPS)
+    assert derived.levels[0].is_complete
+    dialect = derived.load(tmp_path)
+    assert dialect.read({"messages": [{"role": "system", "content": "S"}]})[0] is None
+
+
+def test_a_header_after_the_last_answer_is_not_written(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(HEADED)
+    assert derived.levels[0].is_complete
+    assert "The template ends each text with" in derived.files["SPEC.md"]
+    dialect = derived.load(tmp_path)
+    assert text(dialect, ("user", "Q"), ("assistant", "A")).endswith("A<|im_end|>\n")
 
 
 def test_white_space_between_prompt_and_answer_is_learned(learn: Learn, tmp_path: Path) -> None:
