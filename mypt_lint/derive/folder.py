@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mypt_lint.derive.shape import Block, NotLearnedError, Shape, pieces
+from mypt_lint.derive.shape import NAME, Block, NotLearnedError, Shape, pieces
 
 _PATHS = {
     "system": "system",
@@ -64,7 +64,8 @@ def _joins(shape: Shape) -> dict[str, tuple[str, str]]:
     """Returns the white space before a block of a piece after texts, and after others of it."""
     if (t := shape.tools) is None:
         return {"user": (shape.after_system, "")} if shape.after_system else {}
-    after = {"call": (t.after_text, t.after_call)}
+    text, call = t.after_text, t.after_call
+    after = {"call": (text if text is not None else call or "", call or "")}
     after |= {"tools": (t.beside, "")} if t.place == "after" else {}
     after["result"] = (t.after_result, t.after_result)
     return {piece: spaces for piece, spaces in after.items() if any(spaces)}
@@ -118,13 +119,18 @@ def _grammar(name: str, shape: Shape) -> str:
             rules["system"] = rule("system", f"({inner})")
         elif place == "before":
             rules["system"] = rule("system", f"({texts['system']} | TOOLS_OPEN tools TEXT*)")
-        calls = f"(CALL_OPEN call | TEXT+ {following['call']} call) ({next_call} call)*"
-        calls = calls if "call" in joins else "TEXT* (CALL_OPEN call)+"
+        calls = "CALL_OPEN call"
+        if tools.after_text is not None:
+            calls = f"({calls} | TEXT+ {following['call']} call)"
+        calls += f" ({next_call} call)*" * (tools.after_call is not None)
         rules["asked"] = rule("answer", thought, calls)
+        if NAME in tools.call.opener:
+            rules["asked"] = rules["asked"].removesuffix(ends["answer"])
         rules |= {piece: f"TEXT+ {ends[piece]}" for piece in ("tools", "call") if piece in ends}
         rules["response"] = f"{texts['result']} {ends['result']}"
         several = f"RESULT_OPEN response ({following['result']} response)*"
-        rules["results"] = rule("user", several) if tools.inside else "(RESULT_OPEN response)+"
+        several = several if tools.after_call is not None else "RESULT_OPEN response"
+        rules["results"] = rule("user", several) if tools.inside else several
     if shape.ends:  # in place of END
         last = rules["answer"].removesuffix(ends["answer"])
         rules |= {"start": f"{head}turn* user last", "last": f"{last}TAIL"}
@@ -170,6 +176,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}
             row |= {"body": shape.tools.call_body} if piece == "call" else {}
             row |= {"body": shape.tools.body} if piece == "tools" else {}
+            json_result = piece == "result" and shape.tools.result_body == "json"
+            row |= {"body": "json"} if json_result else {}
         rows.append(row)
     for piece, (after_text, after_block) in _joins(shape).items():
         row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
@@ -181,6 +189,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             spelling[-1]["loss"] = 0  # generation stops before it
         ends = [kinds[piece] for piece in closed]
         row = {"name": end, "spelling": spelling, "closes": ends if ends[1:] else ends[0]}
+        if "call" in closed and NAME in blocks_of(shape)["call"].opener:
+            row |= {"closes": [*ends, kinds["answer"]], "both": True}
         by_model = {"answer", "thought", "call"} & {*closed}
         row |= {"doc": "Closes the open block."} | ({"origin": "model"} if by_model else {})
         rows.append(row)

@@ -5,13 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, words
-from mypt_lint.derive.shape import Block, NotLearnedError, Shape, Tools, shared
+from mypt_lint.derive.shape import NAME, Block, NotLearnedError, Shape, Tools, shared
 from mypt_spec.bodies.definitions import write_definitions
 from mypt_spec.bodies.json_body import call_text
+from mypt_spec.bodies.strict_json import canonical
 
 _S, _Q, _A, _X, _R, _R2 = words(6)
 _NO_TAG = re.compile("(?!)")
 _ARGUMENTS = {"city": "Oslo", "n": [1, 2.5, None]}
+_JSON = canonical(_ARGUMENTS, _NO_TAG)
 _BODIES = {k: call_text("find_it", _ARGUMENTS, _NO_TAG, k) for k in ("function", "parameters")}
 
 
@@ -56,9 +58,8 @@ class ToolsLearner:
         definitions = self._definitions()
         if self.shape.after_system:
             raise NotLearnedError("tools are beside a system message that only white space ends")
-        call, body, after_text, after_call = self._calls()
-        results = self._results(_BODIES[body] + call.closer + self.shape.answer.closer)
-        tools = Tools(*definitions, call, body, after_text, after_call, *results)
+        *calls, called = self._calls()
+        tools = Tools(*definitions, *calls, *self._results(called))
         shape, empty = self.shape, self._text(chat(_Q, _A, system=""))
         if shape.system and tools.beside and empty != self._text(chat(_Q, _A)):
             shape = replace(shape, system=replace(shape.system, blank=False))
@@ -120,33 +121,46 @@ class ToolsLearner:
             raise NotLearnedError("tools are written otherwise without a system message")
         return block, body, place, "", default, head
 
-    def _calls(self) -> tuple[Block, str, str, str]:
-        """Returns the block of calls, its body, white space before it after texts and calls."""
+    def _calls(self) -> tuple[Block, str, str | None, str | None, str]:
+        """Returns the block of calls, its body, white space before it after texts and calls, and
+        the end of a message with a call."""
         user, answer = self.shape.user, self.shape.answer
-        one, two, beside_text = (self._text(steps(*how)) for how in ((), ("", 2), (_X,)))
+        one, beside_text = self._text(steps()), self._text(steps(_X))
+        two = self.render.text(steps("", 2), TOOLS)
         body = next((kind for kind, written in _BODIES.items() if written in one), None)
         if body is None:
             raise NotLearnedError("calls are not JSON objects of name and arguments")
         before, _, after = one.partition(_BODIES[body])
         opener = before.partition(_Q + user.closer + answer.opener)[2]
         closer = after.partition(answer.closer)[0]
-        after_text = beside_text.partition(_X)[2].partition(opener + _BODIES[body])[0]
-        after_call = two.partition(_BODIES[body] + closer)[2].partition(opener + _BODIES[body])[0]
-        spaced = not after_text.strip() and after_call in ("", after_text)
+        after_text = after_call = None
+        if _X in beside_text:
+            after_text = beside_text.partition(_X)[2].partition(opener + _BODIES[body])[0]
+        if two is not None and two.count(_BODIES[body]) > 1:
+            after_call = two.partition(_BODIES[body] + closer)[2].partition(opener + _BODIES[body])[
+                0
+            ]
+        spaced = not (after_text or "").strip() and after_call in (None, "", after_text)
+        called = _BODIES[body] + closer + answer.closer
+        if not opener + closer and answer.closer and (after_text, after_call) == (None, None):
+            opener, _, rest = _BODIES[body].partition("find_it")
+            opener += NAME + rest.partition(_JSON)[0]
+            closer, body = rest.rpartition(_JSON)[2] + answer.closer, "arguments"
         if not (opener.strip() and closer.strip() and spaced):
             raise NotLearnedError("calls have no tags that are the same everywhere")
-        return Block(opener, closer), body, after_text, after_call
+        return Block(opener, closer), body, after_text, after_call, called
 
-    def _results(self, called: str) -> tuple[Block, bool, str]:
-        """Returns the block of results, whether it is in that of a question, and what parts two.
-
-        `called` is the end of a message with a call.
-        """
+    def _results(self, called: str) -> tuple[Block, str, bool, str]:
+        """Returns the block of results, its body, whether it is in that of a question, and what
+        parts two. `called` is the end of a message with a call."""
         user, thought = self.shape.user, self.shape.thought if self.shape.fills else None
         filled = thought.opener + thought.closer if thought else ""
         ahead, _, rest = self._text(steps()).partition(called)[2].partition(_R)
         behind, answered, _ = rest.partition(self.shape.answer.opener + filled + _A)
-        between = self._text(steps("", 2)).partition(_R)[2].partition(_R2)[0]
+        two = self.render.text(steps("", 2), TOOLS)
+        quote = '"' * (ahead[-1:] == behind[:1] == '"')
+        ahead, behind = ahead.removesuffix(quote), behind.removeprefix(quote)
+        between = two.partition(_R + quote)[2].partition(quote + _R2)[0] if two else behind + ahead
         inside = ahead.startswith(user.opener) and behind.endswith(user.closer)
         opener = ahead.removeprefix(user.opener) if inside else ahead
         closer = behind.removesuffix(user.closer) if inside else behind
@@ -154,7 +168,7 @@ class ToolsLearner:
         parted = between == closer + space + opener and not space.strip()
         if not (opener and closer.strip() and answered and parted) or (space and not inside):
             raise NotLearnedError("results have no tags that are the same everywhere")
-        return Block(opener, closer), inside, space
+        return Block(opener, closer), "json" if quote else "text", inside, space
 
 
 def _body(text: str) -> str:

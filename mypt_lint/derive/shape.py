@@ -9,6 +9,9 @@ from typing import Any
 LIKELY_SPECIAL = re.compile(r"<[|｜][^<>]+?[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|\[/?[A-Z_]{3,}\]")
 
 
+NAME = "\0"  # where the name of a tool is, in the literal of a tag
+
+
 class NotLearnedError(ValueError):
     """A template does what the learner or the tables of a format cannot say; the message is why."""
 
@@ -36,8 +39,9 @@ class Tools:
     `beside` if it has one; in a block before the "system" message, or before the "first" or the
     "last" question; or in the text of that "first question" or "last question". `head` is what
     the system block begins with if there are tools, and what it begins with in any case.
-    White space parts calls from a text and from each other, and results `inside` of a question's
-    block; other results are blocks by themselves.
+    White space parts calls from a text and from each other (None: there is no text, or no other
+    call), and results `inside` of a question's block; other results are blocks by themselves. The
+    opener of a call without tags has its name, `NAME`, and its closer ends the answer, too.
     """
 
     definitions: Block
@@ -48,9 +52,10 @@ class Tools:
     head: tuple[str, str]
     call: Block
     call_body: str
-    after_text: str
-    after_call: str
+    after_text: str | None
+    after_call: str | None
     result: Block
+    result_body: str
     inside: bool
     after_result: str
 
@@ -107,7 +112,10 @@ def pieces(literal: str, special: Iterable[str]) -> list[dict[str, Any]]:
     longest = sorted(filter(None, special), key=len, reverse=True)
     tags = "|".join(map(re.escape, longest)) or "(?!)"
     out: list[dict[str, Any]] = []
-    for part in filter(None, re.split(rf"({tags}|\A\s+|\s+\Z)", literal)):
+    for part in filter(None, re.split(rf"({tags}|{NAME}|\A\s+|\s+\Z)", literal)):
+        if part == NAME:
+            out.append({"attr": "name", "pattern": r'[^"\\]+'})
+            continue
         kind = "space" if part.isspace() else "special" if part in longest else "text"
         out.append({kind: part} | ({"exact": True} if kind == "space" else {}))
     return out

@@ -297,6 +297,58 @@ def test_tools_are_learned(learn: Learn, tmp_path: Path) -> None:
         assert texts[0] == texts[1]
 
 
+# Where a template has tools: before the system message, in a block before it, or in a question.
+_CALLS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'tool' %}<result>"
+    "{{ m.content }}</result>{% else %}{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>"
+    '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}'
+    "</tool_call>{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
+) + PROMPT
+_SYSTEM = (
+    "{% set system = messages[0].content if messages[0].role == 'system' else none %}"
+    "{% if system is not none %}{% set messages = messages[1:] %}{% endif %}"
+)
+_HEAD = "<|im_start|>system\n{% if tools %}# Tools\n"
+IN_BLOCK = (
+    _SYSTEM + "{% if tools or system is not none %}" + _HEAD + "{% for t in tools %}"
+    "{{ t.function | tojson }}{{ '' if loop.last else ',\n' }}{% endfor %}</tools>{% endif %}"
+    "{{ '\n\n' if tools and system else '' }}{{ system or '' }}<|im_end|>\n{% endif %}"
+) + _CALLS
+IN_OWN_BLOCK = (
+    "{% if tools %}<|tools|>{{ tools | tojson(separators=(',', ':')) }}<|end|>{% endif %}" + _CALLS
+)
+IN_QUESTION = (
+    _SYSTEM + "<|im_start|>system\n{% if tools %}Env: x\n{% endif %}Date: 1\n"
+    "{{ system or '' }}<|im_end|>\n{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if tools and loop.first %}Use: {% for t in tools %}{{ t | tojson(indent=4) }}\n\n"
+    "{% endfor %}{% endif %}{% if m.tool_calls %}{% if m.tool_calls[1] %}"
+    "{{ raise_exception('one') }}{% endif %}{% set f = m.tool_calls[0].function %}"
+    '{"name": "{{ f.name }}", "parameters": {{ f.arguments | tojson }}}'
+    "{% else %}{{ m.content | tojson if m.role == 'tool' else m.content }}{% endif %}<|im_end|>\n"
+    "{% endfor %}"
+) + PROMPT
+
+
+@pytest.mark.parametrize(
+    ("template", "file", "parts"),
+    [
+        (IN_BLOCK, "records.toml", ['tools_before = "system"', 'after = "\\n\\n"']),
+        (IN_BLOCK, "tokens.toml", ['body = "{function},\\n"']),
+        (IN_OWN_BLOCK, "records.toml", ['tools_before = "system"', 'tools = "tools"']),
+        (IN_OWN_BLOCK, "tokens.toml", ['body = "[{tool:compact}]"']),
+        (IN_QUESTION, "records.toml", ['before = "Use: "', 'text = "Env: x\\n"']),
+        (IN_QUESTION, "tokens.toml", ['attr = "name"', "both = true", 'body = "json"']),
+    ],
+)
+def test_places_and_layouts_of_tools_are_learned(
+    learn: Learn, template: str, file: str, parts: list[str]
+) -> None:
+    derived = learn(template)
+    assert {level.name: level.reason for level in derived.levels}["tools"].count("blank") <= 1
+    assert {level.name: level.is_complete for level in derived.levels}["tools"]
+    assert [part for part in parts if part not in derived.files[file]] == []
+
+
 def test_rendering_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mypt_lint.derive.probe.DEADLINE", -1)
     derived = derive(model(tmp_path, STRIPS), "toy")
