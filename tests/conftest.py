@@ -33,8 +33,14 @@ settings.register_profile("deep", _COMMON, max_examples=3000)
 settings.load_profile(PROFILE)
 
 
+# Tests of these folders keep tables of decoders; those before them fork, which takes the longer the
+# more memory a process has.
+_LARGE = ("tests/property/", "tests/unit/mypt_infer/")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips tests with the mark `extra("package", ...)` where such a package is not installed."""
+    """Runs large tests last, and skips those with `extra("package", ...)` without the package."""
+    items.sort(key=lambda item: item.nodeid.startswith(_LARGE))
     for item in items:
         if "s3_server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.extra("moto", "flask", "flask_cors"))
@@ -70,6 +76,17 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache")
     os.environ["XDG_CACHE_HOME"] = str(folder)
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_fsync() -> Iterator[None]:
+    """No test cuts the power: what a process has written is there, even if the process is killed.
+
+    Waiting for the disk would take half a minute of the quick suite.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="session")

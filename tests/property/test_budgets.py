@@ -41,6 +41,13 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 
 
 MORE = either((0, 2, 20, 80), (0, 1, 2, 5, 10, 20, 40, 80))  # tokens that the answer leaves
+# The quick suite has each dialect with two schemas, and each schema with some dialects.
+CASES = [
+    (name, schema)
+    for i, name in enumerate(DIALECTS)
+    for j, schema in enumerate(SCHEMAS)
+    if (i + j) % either(4, 1) == 0
+]
 
 
 @cache
@@ -62,8 +69,7 @@ def natural(of: Decoder, before: list[int], chance: random.Random) -> list[int]:
     return ids
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize(("name", "schema"), CASES)
 def test_a_budget_that_is_not_reached_refuses_no_id_of_the_answer(name: str, schema: str) -> None:
     of = bound(name, schema)
     before = of.ids_of(prompt(name))

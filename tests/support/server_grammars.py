@@ -15,6 +15,7 @@ from mypt_train.export import endings, server_files
 from mypt_train.export.answers import answers
 from mypt_train.export.lark import lark
 from mypt_train.export.tokenizer_file import padding
+from tests.support.examples import either
 from tests.support.guidance import tokenizer
 from tests.support.llama import LlamaCpp, write_vocabulary
 from tests.support.rollouts import stop
@@ -32,11 +33,19 @@ def lark_matcher(name: str) -> Any:
 
 
 @cache
+def byte_ids(name: str) -> dict[int, int]:
+    """The ids of single bytes. The quick suite spells texts with them, as others take seconds."""
+    d = mypt_spec.dialect(name)
+    spelled = ((i, d.tokenizer.decode_bytes([i])) for i in d.tokenizer.ordinary)
+    return {text[0]: i for i, text in spelled if len(text) == 1}
+
+
+@cache
 def compiled_tag(name: str) -> Any:
     xgrammar = pytest.importorskip("xgrammar")
     d = mypt_spec.dialect(name)
-    words = [f"<unused {i}>".encode() for i in range(d.tokenizer.vocab_size)]
-    for i in d.tokenizer.ordinary:
+    words = [b""] * d.tokenizer.vocab_size
+    for i in either(byte_ids(name).values(), d.tokenizer.ordinary):
         words[i] = d.tokenizer.decode_bytes([i])
     for tag, i in {padding(d): d.tokenizer.pad, **d.tokenizer.special}.items():
         words[i] = tag.encode()
@@ -72,6 +81,12 @@ def by_xgrammar(name: str, ids: list[int]) -> bool:
     d, tag = mypt_spec.dialect(name), compiled_tag(name)
     import xgrammar
 
+    def in_bytes(token: int) -> list[int]:
+        if token not in d.tokenizer.ordinary:
+            return [token]
+        return [byte_ids(name)[byte] for byte in d.tokenizer.decode_bytes([token])]
+
+    ids = either([i for token in ids for i in in_bytes(token)], ids)
     return all(map(xgrammar.GrammarMatcher(tag).accept_token, [*ids, stop(d) or d.tokenizer.pad]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,6 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     buckets: dict[str, Any] = {"in": Memory()}
     monkeypatch.setattr(stores, "_bucket", lambda _, name, __: buckets.setdefault(name, Memory()))
     monkeypatch.setattr(stores, "_FIRST", 0.0)
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # of files that are deleted at once
     return buckets
 
 
