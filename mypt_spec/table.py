@@ -422,9 +422,9 @@ class TokenTable:
         return bool(kind) and kind == self.turn_opener and first not in self.kinds("result")
 
     @cached_property
-    def tagged(self) -> bool:
-        """Returns whether calls do not say the types of their arguments."""
-        return any(t.body == "tagged" for t in self.terminals.values())
+    def tagged(self) -> Any:
+        """Returns the `Tags` of calls that do not say the types of their arguments, or None."""
+        return next((t.body for t in self.terminals.values() if t.body == "tagged"), None)
 
     @cached_property
     def closers(self) -> dict[str, Terminal]:

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.table import (
     END,
     TEXT,
@@ -235,6 +236,8 @@ def _derived(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _terminal(row: dict[str, Any]) -> Terminal:
     """Returns the terminal of a row that leaves nothing out."""
     options: dict[str, Any] = {"body_loss": row["loss"]} | {k: row[k] for k in _OPTIONS if k in row}
+    if row.get("body") == "tagged":
+        options["body"] = Tags(**row.get("tags", {}))
     if "closes" in row:
         ends = [row["closes"]] if isinstance(row["closes"], str) else row["closes"]
         options |= {"closes": ends[0], "shared": tuple(ends[1:])}
@@ -301,6 +304,10 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
         need(fine, t.name, f"{text}{t.before!r}")
         text = '"spelling" of a terminal that joins another has the same attributes'
         need(not t.after or t.patterns == usual[t.opens].patterns, t.name, text)
+        if isinstance(t.body, Tags):
+            fine = all(map(str.strip, t.body.argument)) and all(m[0] == "<" for m in t.body.marks)
+            text = 'the tags of calls begin with "<", and those of "argument" are not empty'
+            need(fine, t.name, f"{text}: {[*t.body.function, *t.body.argument]}")
         for stop in (terminals.get(name, t) for name in t.stops):
             text = '"stops" names opening tags of the system, a special piece first, not'
             fine = stop.opens and stop.spelling[0].kind == "special" and not stop.by_model

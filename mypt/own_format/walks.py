@@ -9,6 +9,8 @@ from functools import cached_property
 
 from mypt_spec import Dialect, Episode
 from mypt_spec.adapters.messages import Messages
+from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.json_body import call_text
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, as_read
 from mypt_spec.parser import messages_of
 from mypt_spec.states import open_blocks
@@ -22,7 +24,6 @@ _BODIES = {
     "arguments": '{"a": 1}',
     "function": '{"name": "f", "arguments": {"a": 1}}',
     "parameters": '{"name": "f", "parameters": {"a": 1}}',
-    "tagged": "<function=f>\n<parameter=a>\n1\n</parameter>\n</function>",
     "calls": '[{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]',
     "tool_tags": "<function>\n<name>f</name>\n<parameters>\n</parameters>\n</function>",
     "tool_lines": '{"type": "function", "function": {"name": "f"}}',
@@ -122,6 +123,8 @@ class Walks:
         body = self.dialect.table.openers[blocks[-1]].body if blocks else "text"
         if body == "json" and self.dialect.adapter.quoted:
             return json.dumps(self.chance.choice(_TEXTS), ensure_ascii=False)
+        if isinstance(body, Tags):
+            return call_text("f", {"a": 1}, self.dialect.table.literals, body)
         return _BODIES.get(body) or self.chance.choice(_TEXTS)
 
     @cached_property

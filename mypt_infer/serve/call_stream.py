@@ -16,8 +16,9 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import KEYS, NAME, argument_key
-from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, Types, typed
+from mypt_spec.bodies.tagged import USUAL, Types, typed
 
 _ID = re.compile(r'"id": ?("(?:[^"\\]|\\.)*")')
 
@@ -103,8 +104,8 @@ class TaggedStream:
     'f'
     """
 
-    def __init__(self, types: Types) -> None:
-        self.name = ""
+    def __init__(self, types: Types, tags: Tags = USUAL) -> None:
+        self.name, self._tags = "", tags
         self._types, self._text, self._key = types, "", ""
         self._read = 0  # of a value that goes on: no end is in what was read
         self._members, self._over = 0, False
@@ -114,24 +115,26 @@ class TaggedStream:
         self._text += text
         out = ""
         if not self.name:
-            self.name = self._name_in(FUNCTION)
+            self.name = self._name_in(self._tags.function)
+        closing = self._tags.argument[2]
         while self.name and not self._over:
-            if self._text.startswith(FUNCTION[2]) and not self._key:
+            if self._text.startswith(self._tags.function[2]) and not self._key:
                 self._over = True
                 return out + ("}" if self._members else "{}")
-            self._key = self._key or self._name_in(ARGUMENT)
-            end = self._text.find(ARGUMENT[2], self._read) if self._key else -1
+            self._key = self._key or self._name_in(self._tags.argument)
+            end = self._text.find(closing, self._read) if self._key else -1
             if end < 0:
-                self._read = max(0, len(self._text) - len(ARGUMENT[2])) if self._key else 0
+                self._read = max(0, len(self._text) - len(closing)) if self._key else 0
                 return out
-            (value,) = typed(self.name, {self._key: self._text[:end]}, self._types).values()
+            texts = {self._key: self._text[:end]}
+            (value,) = typed(self.name, texts, self._types, self._tags).values()
             member = f"{_json(self._key)}: {_json(value)}"
             out += (", " if self._members else "{") + member
-            self._text, self._key, self._read = self._text[end + len(ARGUMENT[2]) :], "", 0
+            self._text, self._key, self._read = self._text[end + len(closing) :], "", 0
             self._members += 1
         return out
 
-    def _name_in(self, tag: tuple[str, str, str]) -> str:
+    def _name_in(self, tag: tuple[str, ...]) -> str:
         """Returns the name in the tag that the text begins with, and takes it off; or ""."""
         head, separator, tail = self._text.partition(tag[1])
         if not separator or not head.startswith(tag[0]):

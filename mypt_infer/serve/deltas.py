@@ -18,7 +18,7 @@ from mypt_infer.serve.call_stream import (
     pieces_of,
 )
 from mypt_infer.stream_parser import Piece, StreamParser
-from mypt_spec.bodies.json_body import TAGGED
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.damage.cut_tags import Blocks
 from mypt_spec.episode import Event
 from mypt_spec.table import LISTS, TEXT
@@ -109,8 +109,9 @@ class DeltaReader:
             self._opener, self._buffer = event, []
             if terminal.body == IDS_FIRST:
                 self._stream = CallListStream().push
-            elif terminal.body == TAGGED:
-                self._stream = partial(pieces_of, TaggedStream(self._types))
+            elif isinstance(terminal.body, Tags):
+                if all(terminal.body.function):  # or nothing says where the name or the call ends
+                    self._stream = partial(pieces_of, TaggedStream(self._types, terminal.body))
             elif terminal.body not in LISTS:
                 name = dict(event.attrs).get("name", "")
                 self._stream = partial(pieces_of, CallStream(terminal.body, name))

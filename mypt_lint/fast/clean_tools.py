@@ -21,22 +21,22 @@ from mypt_lint.fast.plain_tool_tags import SIGNS as IN_TAGS
 from mypt_lint.fast.plain_tool_tags import apart_from, whole_tools
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.splitter import Split, Splitter
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.definitions import parameters_of
 from mypt_spec.bodies.json_schema import SchemaError, fit, misfits, undeclared
 from mypt_spec.bodies.plain_schema import Definitions, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
 from mypt_spec.bodies.strict_json import JSON_TYPES
-from mypt_spec.bodies.tagged import KINDS, NAMES, STRING, TAGS
+from mypt_spec.bodies.tagged import KINDS, STRING
 from mypt_spec.memo import Memo
 
 _LISTS, _ROOM = 2000, 8 << 20  # lists that are remembered; bytes of all
 _HASHES = 50_000  # of lists that came once
 _NONE = frozenset[str]()
-_TAGS = [tag.encode() for tag in TAGS]
 LOST = "MYP360"  # what the text of tools does not say
 MISFIT = "MYP353"  # arguments that do not fit their tool
 _MANY = 8  # calls of a tool for which its schema is compiled at once
-_JSON = "tfnNI"  # letters with which a text that is JSON may begin
+_JSON = "tfnNITF"  # letters with which a text may begin that is JSON, or a word of Python
 _scalar = {kind: name for kind, name in JSON_TYPES.items() if kind not in (list, dict)}.get
 Arguments = Sequence[dict[str, Any]]
 _CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
@@ -139,11 +139,12 @@ class CleanTools:
     def _prove(self, called: Sequence[str], arguments: Arguments, tools: Declared) -> bool:
         """Returns whether the arguments of calls fit their tools, and come back from tags."""
         if len(called) != len(arguments) or (
-            self.tagged and any(tag in self.encode(arguments) for tag in _TAGS)
+            self.tagged and self.tagged.pattern.search(self.encode(arguments).decode())
         ):
             return False
         return all(
-            tools.fit(name, some) and (not self.tagged or _come_back(some, tools.plain.get(name)))
+            tools.fit(name, some)
+            and (not self.tagged or _come_back(some, tools.plain.get(name), self.tagged))
             for name, some in _by_tool(called, arguments).items()
         )
 
@@ -273,7 +274,7 @@ def _fits(value: Any, schema: Any) -> bool:
     return bool(kind)
 
 
-def _come_back(arguments: Arguments, schema: Any) -> bool:
+def _come_back(arguments: Arguments, schema: Any, tags: Tags) -> bool:
     """Returns whether arguments are proved to come back from tags, where no string spells one."""
     properties = {} if schema is None or schema is UNSET else schema.properties
     named = {} if properties is UNSET else properties
@@ -287,7 +288,7 @@ def _come_back(arguments: Arguments, schema: Any) -> bool:
                 fine = value[:1].isalpha() and value[0] not in _JSON
             else:
                 fine = kind in ("integer", "boolean") and kind in some
-            if not fine or not NAMES.fullmatch(key):
+            if not fine or not tags.names.fullmatch(key):
                 return False
     return True
 

@@ -71,7 +71,6 @@ from mypt_spec.bodies.definitions import (
 )
 from mypt_spec.bodies.json_body import (
     NO_TYPES,
-    TAGGED,
     Call,
     call_text,
     calls_in,
@@ -142,7 +141,7 @@ class Messages(Adapter):
         )
         self.listed = "call" in paths and self._opener("call").body in LISTS
         self.quoted = "result" in paths and self._opener("result").body == "json"
-        self.tagged = "call" in paths and self._opener("call").body == TAGGED
+        self.tagged = self.table.tagged if "call" in paths else None
         # Whether definitions of tools are written as they are given.
         self.verbatim = "tools" not in paths or self._opener("tools").body != "namespace"
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
@@ -165,7 +164,9 @@ class Messages(Adapter):
             for i, message in enumerate(checked[self.SCHEMA.messages]):
                 for n, call in enumerate(message.calls):
                     at = f"/{self.SCHEMA.messages}/{i}/tool_calls/{n}/function"
-                    extra += call_findings(call["function"], at, types, self.table.literals)
+                    extra += call_findings(
+                        call["function"], at, types, self.table.literals, self.tagged
+                    )
         extra += blanks((checked or {}).get("messages", ()), self.paths, self.table, self._piece)
         refused = any(finding.severity == "error" for finding in extra)
         return None if refused else checked, [*findings, *extra], lifted

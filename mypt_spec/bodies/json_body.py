@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.definitions import defines_tools, read_definitions, write_definitions
 from mypt_spec.bodies.members import Members
 from mypt_spec.bodies.strict_json import (
@@ -26,7 +27,6 @@ from mypt_spec.bodies.strict_json import (
     shortened,
 )
 from mypt_spec.bodies.tagged import (
-    FUNCTION,
     Types,
     read_tagged,
     typed,
@@ -53,8 +53,6 @@ _HELP = {
     "arguments": "write the arguments as one JSON object",
     "function": f"write {_FUNCTION}",
     "parameters": 'write {"name": ..., "parameters": {...}}',
-    "tagged": "write `<function=name>`, `<parameter=key>`, the value and `</parameter>` of each "
-    "argument, and `</function>`, each on a line of its own",
     "calls": f'write an array of {{"type": "function", "function": {_FUNCTION}}}',
     "functions": 'write an array of {"name": ..., "arguments": {...}, "id": ...}',
     "json": "write one JSON value; a string in quotes",
@@ -111,9 +109,9 @@ def value_in(text: str, kind: str) -> Any:
 
     Of "tagged", the arguments are texts: `calls_in` says which values they are.
     """
-    if kind != TAGGED:
+    if not isinstance(kind, Tags):
         return json.loads(text)
-    name, texts = read_tagged(text)
+    name, texts = read_tagged(text, kind)
     return {NAME: name, ARGUMENTS: texts}
 
 
@@ -122,8 +120,8 @@ def calls_in(value: Any, kind: str, attrs: Attrs, types: Types = NO_TYPES) -> li
 
     `types` are those of the arguments of declared tools, for a body that does not say them.
     """
-    if kind == TAGGED:
-        return [Call(value[NAME], typed(value[NAME], value[ARGUMENTS], types))]
+    if isinstance(kind, Tags):
+        return [Call(value[NAME], typed(value[NAME], value[ARGUMENTS], types, kind))]
     if kind in LISTS:
         functions = [(_function_of(item, kind), item.get(ID, "")) for item in value]
         return [Call(f[NAME], f[ARGUMENTS], call) for f, call in functions]
@@ -196,9 +194,9 @@ def canonical_calls(
         parts = []
         for part in message.parts:
             opener = table.openers.get(message.role if part.kind == "text" else part.kind)
-            if opener is not None and opener.body == TAGGED:
-                (call,) = calls_in(value_in(part.text, TAGGED), TAGGED, (), types)
-                clean = write_tagged(call.name, call.arguments, table.literals)
+            if opener is not None and isinstance(opener.body, Tags):
+                (call,) = calls_in(value_in(part.text, opener.body), opener.body, (), types)
+                clean = call_text(call.name, call.arguments, table.literals, opener.body)
                 if clean != part.text:
                     text = "an argument of the tool call is not canonical JSON"
                     findings.append(_fixable("MYP308", text, part.at, clean))
@@ -218,8 +216,8 @@ def call_text(
     """
     if kind == "call":
         return canonical({NAME: name, **written(arguments)}, literals)
-    if kind == TAGGED:
-        return write_tagged(name, arguments, literals)
+    if isinstance(kind, Tags):
+        return write_tagged(name, arguments, literals, kind)
     if kind in LISTS:
         return list_text([Call(name, arguments)], literals, kind)
     return canonical({NAME: name, KEYS.get(kind, ARGUMENTS): arguments}, literals)
@@ -249,8 +247,8 @@ def read_body(
     """
     if defines_tools(kind):
         return _read_definitions(text, kind, literals, at)
-    if kind == TAGGED:
-        return _read_tagged(text, at)
+    if isinstance(kind, Tags):
+        return _read_tagged(text, at, kind)
     noun = "tool result" if kind == "json" else "tool call"
     try:
         value = loads(text)
@@ -279,12 +277,14 @@ def read_body(
     return Body(clean, value, findings)
 
 
-def _read_tagged(text: str, at: Place) -> Body:
+def _read_tagged(text: str, at: Place, tags: Tags) -> Body:
     try:
-        return Body(text, value_in(text, TAGGED), [])
+        return Body(text, value_in(text, tags), [])
     except Fault as fault:
         message = f"the tool call is not written as it should be: {fault.message}"
-        hint = "" if fault.code == "MYP004" else _HELP[TAGGED]
+        (before, after, end), shown = tags.function, "{}key{}value{}...".format(*tags.argument)
+        form = f"{before}name{after}{shown}{end}".replace("\n", "\\n")
+        hint = "" if fault.code == "MYP004" else f"write `{form}`"
         return Body(None, None, [_at(fault.code, message, at, fault.offset, hint=hint)])
 
 
@@ -300,7 +300,7 @@ def names_called(text: str, kind: str) -> list[str]:
     ['f']
     """
     try:
-        value = value_in(text, kind) if kind == TAGGED else loads(text)
+        value = value_in(text, kind) if isinstance(kind, Tags) else loads(text)
     except Fault:
         return []
     if kind in LISTS:
@@ -322,9 +322,9 @@ def argument_spans(text: str, kind: str) -> list[tuple[int, int]]:
     """
     if kind == "arguments":  # the name is in the tag
         return [(0, len(text))]
-    if kind == TAGGED:
-        begin = text.index(FUNCTION[1], len(FUNCTION[0])) + len(FUNCTION[1])
-        return [(begin, len(text) - len(FUNCTION[2]))]
+    if isinstance(kind, Tags):
+        around = write_tagged(value_in(text, kind)[NAME], {}, re.compile(""), kind)
+        return [(len(around) - len(kind.function[2]), len(text) - len(kind.function[2]))]
     members = Members(text, unique=True)
     if kind == "call":  # all members but the name
         name = members.find([NAME])

@@ -1,6 +1,7 @@
 """Reads and writes calls whose arguments are tags of text with values between them.
 
-Input is the text of a body of the kind "tagged", or a call; output is the other:
+Input is the text of a body of the kind "tagged", or a call; output is the other. The token table
+has the tags (`Tags`):
 
     <function=find>
     <parameter=query>
@@ -27,6 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.strict_json import (
     Fault,
     a_kind_of,
@@ -41,13 +43,7 @@ from mypt_spec.bodies.strict_json import (
 from mypt_spec.bodies.type_names import json_type
 from mypt_spec.findings import Finding
 
-# What is before a name, after it, and at the end.
-FUNCTION = ("<function=", ">\n", "</function>")
-ARGUMENT = ("<parameter=", ">\n", "\n</parameter>\n")
-# The tags, without the white space around them. No name and no value may spell one.
-TAGS = (FUNCTION[0], FUNCTION[2], ARGUMENT[0], ARGUMENT[2].strip())
-NAMES = re.compile(r"[^<>\s](?:[^<>\n]*[^<>\s])?")  # of functions and arguments
-_TAG = re.compile("|".join(TAGS))
+USUAL = Tags()
 # Of ASCII, without the quote and the backslash.
 _ESCAPE = re.compile(r"\\\\|\\u(00(?!22|5c)[2-7][0-9a-f])")
 STRING = frozenset({"string"})
@@ -61,17 +57,21 @@ Types = Mapping[str, Mapping[str, frozenset[str]]]
 
 
 @lru_cache(maxsize=64)
-def with_tags(literals: re.Pattern[str]) -> re.Pattern[str]:
-    """Returns a pattern that matches these tags, too, so that JSON escapes them."""
-    return re.compile(f"{literals.pattern}|{_TAG.pattern}")
+def with_tags(literals: re.Pattern[str], tags: re.Pattern[str]) -> re.Pattern[str]:
+    """Returns a pattern that matches tags of calls, too, so that JSON escapes them."""
+    return re.compile(f"{literals.pattern}|{tags.pattern}")
 
 
-def value_text(value: Any, literals: re.Pattern[str]) -> str:
+def value_text(value: Any, literals: re.Pattern[str], tags: Tags = USUAL) -> str:
     """Returns the text of a value: a string as it is, any other as canonical JSON."""
-    return value if isinstance(value, str) else canonical(value, with_tags(literals))
+    if tags.python and (value is None or isinstance(value, bool)):
+        return str(value)
+    return value if isinstance(value, str) else canonical(value, with_tags(literals, tags.pattern))
 
 
-def write_tagged(name: str, arguments: Mapping[str, Any], literals: re.Pattern[str]) -> str:
+def write_tagged(
+    name: str, arguments: Mapping[str, Any], literals: re.Pattern[str], tags: Tags = USUAL
+) -> str:
     """Returns the body of a call; `literals` matches the dialect's tags, which JSON escapes.
 
     >>> print(write_tagged("f", {"q": "Ada", "n": 5}, re.compile("<end>")))
@@ -84,43 +84,45 @@ def write_tagged(name: str, arguments: Mapping[str, Any], literals: re.Pattern[s
     </parameter>
     </function>
     """
-    body = arguments_text(arguments, literals)
-    return f"{FUNCTION[0]}{name}{FUNCTION[1]}{body}{FUNCTION[2]}"
+    before, after, end = tags.function
+    return f"{before}{name}{after}{arguments_text(arguments, literals, tags)}{end}"
 
 
-def read_tagged(text: str) -> tuple[str, dict[str, str]]:
+def read_tagged(text: str, tags: Tags = USUAL) -> tuple[str, dict[str, str]]:
     """Returns the name and the texts of the values. Raises Fault.
 
     >>> read_tagged("<function=f>\\n<parameter=q>\\n\\n</parameter>\\n</function>")
     ('f', {'q': ''})
     """
-    name, at = _name_in(text, 0, FUNCTION)
+    name, at = _name_in(text, 0, tags.function, tags)
     out: dict[str, str] = {}
-    while not text.startswith(FUNCTION[2], at):
+    closing, last = tags.argument[2], tags.function[2]
+    while not text.endswith(last) or at != len(text) - len(last):
         begun = at
-        key, at = _name_in(text, at, ARGUMENT)
+        if last and text.startswith(last, at):
+            raise Fault("MYP304", f"there is more text after `{last}`", at + len(last))
+        key, at = _name_in(text, at, tags.argument, tags)
         if key in out:
             raise Fault("MYP004", f"the argument {key!r} occurs twice", begun)
-        tag = _TAG.search(text, at)
-        # The line end that belongs to the tag is also that after the name where nothing is between.
-        end = -1 if tag is None else tag.start() - 1
-        if end < at or not text.startswith(ARGUMENT[2], end):
-            raise _expected(ARGUMENT[2], len(text) if tag is None else tag.start())
+        tag = tags.pattern.search(text, at)
+        # A line end that belongs to the tag is also that after the name where nothing is between.
+        end = len(closing.lstrip()) - len(closing) + (-1 if tag is None else tag.start())
+        if end < at or not text.startswith(closing, end):
+            raise _expected(closing, len(text) if tag is None else tag.start())
         out[key] = text[at:end]
-        at = end + len(ARGUMENT[2])
-    if at + len(FUNCTION[2]) < len(text):
-        raise Fault("MYP304", f"there is more text after `{FUNCTION[2]}`", at + len(FUNCTION[2]))
+        at = end + len(closing)
     return name, out
 
 
-def _name_in(text: str, at: int, tag: tuple[str, str, str]) -> tuple[str, int]:
+def _name_in(text: str, at: int, tag: tuple[str, ...], tags: Tags) -> tuple[str, int]:
     """Returns the name in an opening tag at a place, and the place after it."""
     if not text.startswith(tag[0], at):
-        raise _expected(tag[0] if tag is FUNCTION else f"{tag[0]}` or `{FUNCTION[2]}", at)
+        others = f"` or `{tags.function[2]}" if tag is tags.argument and tags.function[2] else ""
+        raise _expected(tag[0] + others, at)
     at += len(tag[0])
-    match = NAMES.match(text, at)
+    match = tags.names.match(text, at)
     if match is None:
-        raise Fault("MYP306", f"`{tag[0]}` has no name", at)
+        raise Fault("MYP306", f"`{tag[0] or 'the call'}` has no name", at)
     if not text.startswith(tag[1], match.end()):
         raise _expected(tag[1], match.end())
     return match[0], match.end() + len(tag[1])
@@ -130,7 +132,7 @@ def _expected(text: str, at: int) -> Fault:
     return Fault("MYP304", f"expected `{text}`".replace("\n", "\\n"), at)
 
 
-def value_of(text: str, kinds: frozenset[str] = KINDS) -> Any:
+def value_of(text: str, kinds: frozenset[str] = KINDS, tags: Tags = USUAL) -> Any:
     """Returns the value of an argument that may have these types.
 
     >>> value_of("5"), value_of("5", STRING), value_of("05"), value_of("null", STRING | {"integer"})
@@ -138,7 +140,8 @@ def value_of(text: str, kinds: frozenset[str] = KINDS) -> Any:
     """
     if kinds == STRING:
         return text
-    if text in _PYTHON and "string" not in kinds and kind_of(_PYTHON[text]) in kinds:
+    may = tags.python or "string" not in kinds
+    if may and text in _PYTHON and kind_of(_PYTHON[text]) in kinds:
         return _PYTHON[text]
     try:
         value = loads(text)
@@ -164,22 +167,27 @@ def _spaced(text: str) -> bool:
     return json.dumps(json.loads(text), ensure_ascii=False) == plain
 
 
-def typed(name: str, texts: Mapping[str, str], types: Types) -> dict[str, Any]:
+def typed(name: str, texts: Mapping[str, str], types: Types, tags: Tags = USUAL) -> dict[str, Any]:
     """Returns the arguments of a call, of the texts of their values."""
     kinds = types.get(name, {})
-    return {key: value_of(text, kinds.get(key, KINDS)) for key, text in texts.items()}
+    return {key: value_of(text, kinds.get(key, KINDS), tags) for key, text in texts.items()}
 
 
-def arguments_text(arguments: Mapping[str, Any], literals: re.Pattern[str]) -> str:
+def arguments_text(arguments: Mapping[str, Any], literals: re.Pattern[str], tags: Tags) -> str:
     """Returns the tags and values of arguments, as `write_tagged` writes them."""
+    before, after, end = tags.argument
     return "".join(
-        f"{ARGUMENT[0]}{key}{ARGUMENT[1]}{value_text(value, literals)}{ARGUMENT[2]}"
+        f"{before}{key}{after}{value_text(value, literals, tags)}{end}"
         for key, value in arguments.items()
     )
 
 
 def call_findings(
-    function: Mapping[str, Any], pointer: str, types: Types, literals: re.Pattern[str]
+    function: Mapping[str, Any],
+    pointer: str,
+    types: Types,
+    literals: re.Pattern[str],
+    tags: Tags = USUAL,
 ) -> list[Finding]:
     """Returns what such a body cannot say of a function's "name" and "arguments" at a pointer.
 
@@ -189,14 +197,16 @@ def call_findings(
     name, arguments = function["name"], function["arguments"]
     out = []
     at = {key: f"{pointer}/arguments/{escape(key)}" for key in arguments}
-    names = [(name, FUNCTION, f"{pointer}/name"), *((k, ARGUMENT, at[k]) for k in arguments)]
-    for word, tag, place in names:
-        if not NAMES.fullmatch(word):
-            message = f"{word!r} cannot be the name in `{tag[0]}...>`"
-            out.append(Finding("MYP320", message, place, on_key=tag is ARGUMENT))
-    back = typed(name, {key: value_text(v, literals) for key, v in arguments.items()}, types)
+    names = [(name, f"{pointer}/name"), *((key, at[key]) for key in arguments)]
+    for number, (word, place) in enumerate(names):
+        if not tags.names.fullmatch(word):
+            before, after, _ = tags.argument if number else tags.function
+            message = f"{word!r} cannot be the name in `{before}...{after.strip()}`"
+            out.append(Finding("MYP320", message, place, on_key=number > 0))
+    texts = {key: value_text(value, literals, tags) for key, value in arguments.items()}
+    back, spelled = typed(name, texts, types, tags), with_tags(literals, tags.pattern)
     for key, value in arguments.items():
-        match = with_tags(literals).search(value) if isinstance(value, str) else None
+        match = spelled.search(value) if isinstance(value, str) else None
         if match is not None:
             message = f"`{match[0]}` in the text of the argument {key!r}"
             out.append(Finding("MYP301", message, at[key], match.span(), help=_UNSAYABLE))

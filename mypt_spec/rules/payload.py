@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import (
     ID,
     KEYS,
     NAME,
-    TAGGED,
     argument_key,
     called,
     calls_in,
@@ -312,7 +312,7 @@ def _call(part: Part, body: str, types: Types) -> tuple[str, Any]:
         value = value_in(part.text, body)
     except (ValueError, RecursionError):
         return "", None
-    if body == TAGGED:
+    if isinstance(body, Tags):
         (call,) = calls_in(value, body, part.attrs, types)
         return call.name, call.arguments
     name = dict(part.attrs).get(NAME) or (value.get(NAME) if isinstance(value, dict) else "")

@@ -22,7 +22,7 @@ from mypt_spec import Dialect
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import KEY, Option, TemplateOptions
 from mypt_spec.bodies.definitions import layout_of
-from mypt_spec.bodies.tagged import TAGS
+from mypt_spec.bodies.tagged import USUAL
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
 
@@ -95,7 +95,10 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "closers": {kind: t.name for kind, t in table.closers.items()},
         "bodies": {kind: t.body for kind, t in table.openers.items()},
         "shared": sorted(layout.shared),
-        "own_tags": list(TAGS),
+        "function": list((table.tagged or USUAL).function),
+        "argument": list((table.tagged or USUAL).argument),
+        "python": int((table.tagged or USUAL).python),
+        "own_tags": list((table.tagged or USUAL).marks),
         "repeated": {kind: t.name for kind, t in table.between.items()},
         "thoughts": [*THOUGHTS, "think"],
         "empty": int(layout.empty),

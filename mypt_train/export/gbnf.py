@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mypt_spec import Dialect
-from mypt_spec.bodies.json_body import TAGGED
-from mypt_spec.bodies.tagged import TAGS
+from mypt_spec.bodies.call_tags import Tags
 from mypt_train.export.answers import Answers, Item, Way, quoted, rule, shortest
 
 # Tags that llama.cpp takes for the end of an answer wherever they are in a vocabulary.
@@ -40,14 +39,9 @@ _BODIES = {
     "arguments": "json-object",
     "function": 'json-function "}"',
     "parameters": r'"{\"name\": " json-name ", \"parameters\": " json-object "}"',
-    "tagged": r'"<function=" tag-name ">\n" tagged-argument* "</function>"',
     "calls": '"[" json-call (", " json-call)* "]"',
     "functions": '"[" json-item (", " json-item)* "]"',
 }
-_TAGGED = r"""
-tag-name ::= [a-zA-Z0-9_.:/-]+
-tagged-argument ::= "<parameter=" tag-name ">\n" between-0 "\n</parameter>\n"
-"""
 _LISTED = {
     "calls": r"""json-call ::= "{" ("\"id\": " json-name ", ")? "\"type\": \"function\", \"function\": " json-function "}}" """,  # noqa: E501
     "functions": r"""json-item ::= json-function ", \"id\": " json-id "}" """,
@@ -68,11 +62,14 @@ def gbnf(dialect: Dialect, answer: Answers, *, token: str = "<[{}]>") -> str:
     for state, ways in answer.rules.items():
         lines.append(f"{rule(state)} ::= {' | '.join(written(way) for way in ways)}")
     lines += _free("text", answer.forbidden)
-    if TAGGED in kinds:
-        lines += _TAGGED.strip().split("\n")
-        lines += _free("between", shortest({*answer.forbidden, *TAGS}))
-        lines += [f"body-{TAGGED} ::= {_BODIES[TAGGED]}"]
-        kinds = kinds - {TAGGED}
+    if tags := next((kind for kind in kinds if isinstance(kind, Tags)), None):
+        before, after, end = map(quoted, tags.argument)
+        lines += ["tag-name ::= [a-zA-Z0-9_.:/-]+"]
+        lines += [f"tagged-argument ::= {before} tag-name {after} between-0 {end}"]
+        lines += _free("between", shortest({*answer.forbidden, *tags.marks}))
+        before, after, end = map(quoted, tags.function)
+        lines += [f"body-{tags} ::= {before} tag-name {after} tagged-argument* {end}"]
+        kinds = kinds - {tags}
     if kinds:
         lines += _JSON.strip().split("\n")
         lines += [_LISTED[kind].strip() for kind in sorted(kinds) if kind in _LISTED]

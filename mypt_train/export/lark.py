@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 
 from mypt_spec import Dialect
-from mypt_spec.bodies.json_body import TAGGED
-from mypt_spec.bodies.tagged import TAGS
+from mypt_spec.bodies.call_tags import Tags
 from mypt_train.export.answers import Answers, Way, quoted, rule
 
 _JSON = r"""
@@ -29,12 +28,6 @@ body_calls: "[" json_call (", " json_call)* "]"
 body_functions: "[" json_item (", " json_item)* "]"
 ID: /"[a-zA-Z0-9_\-]+"/
 NUMBER: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+\-]?[0-9]+)?/
-"""
-_TAGGED = r"""
-body_tagged: "<function=" TAG_NAME ">\n" tagged_argument* "</function>"
-tagged_argument: "<parameter=" TAG_NAME ">\n" VALUE
-TAG_NAME: /[a-zA-Z0-9_.:\/\-]+/
-VALUE: BETWEEN "\n</parameter>\n"
 """
 _LETTER = r'([^"\\\x00-\x1f]|\\["\\nrtfb]|\\u00[0-7][0-9a-f])'
 
@@ -74,11 +67,15 @@ def lark(dialect: Dialect, answer: Answers) -> str:
     start = f"start: {' | '.join(rule(s) for s in answer.starts)}"
     lexemes |= {name: f"/{pattern.replace('/', chr(92) + '/')}/" for pattern, name in attrs.items()}
     lines = [start, *rules, *(f"{name}: {lexeme}" for name, lexeme in lexemes.items())]
-    if TAGGED in answer.bodies:
-        words = "|".join(_escaped(word) for word in (*answer.forbidden, *TAGS))
-        lines += _TAGGED.strip().split("\n")
+    if tags := next((kind for kind in answer.bodies if isinstance(kind, Tags)), None):
+        words = "|".join(_escaped(word) for word in (*answer.forbidden, *tags.marks))
+        before, after, end = (quoted(text) * bool(text) for text in tags.function)
+        lines += [f"body_tagged: {before} TAG_NAME {after} tagged_argument* {end}"]
+        before, after, end = map(quoted, tags.argument)
+        lines += [f"tagged_argument: {before} TAG_NAME {after} VALUE", f"VALUE: BETWEEN {end}"]
+        lines += [r"TAG_NAME: /[a-zA-Z0-9_.:\/\-]+/"]
         lines += [f"BETWEEN: /(?s:.*)/ & ~/(?s:.*)({words})(?s:.*)/"]
-    if answer.bodies - {TAGGED}:
+    if answer.bodies - {tags}:
         lines += _JSON.strip().split("\n")
         lines += [f'STRING: /"{_LETTER}*"/ & {legal}', f'NAME: /"{_LETTER}+"/ & {legal}']
     return "\n".join(lines) + "\n"

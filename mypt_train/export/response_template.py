@@ -8,8 +8,7 @@ import re
 from typing import Any
 
 from mypt_spec import Dialect
-from mypt_spec.bodies.json_body import TAGGED
-from mypt_spec.bodies.tagged import FUNCTION
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.states import open_blocks, stop_tags
 from mypt_spec.table import Terminal
 from mypt_train.export.chat_facts import forced, openings
@@ -58,9 +57,11 @@ def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
         function = {"name": "{name}", "arguments": "{arguments}"}
         item = {"type": "function", "id": "{id}", "function": function}
         return field | {"content": "json", "transform": item, "transform_each": True}
-    if opener.body == TAGGED:  # the library reads a value by the type in its tool's schema
-        field["open_pattern"] += re.escape(FUNCTION[0]) + r"(?P<name>[^<>\n]+)>\n"
-        value = r"<parameter=(?P<key>[^<>\n]+)>\n(?P<value>.*?)\n</parameter>"
+    if isinstance(opener.body, Tags):  # the library reads a value by the type in its schema
+        before, after = map(re.escape, opener.body.function[:2])
+        field["open_pattern"] += f"{before}(?P<name>{opener.body.names.pattern}){after}"
+        before, after, end = map(re.escape, opener.body.argument)
+        value = f"{before}(?P<key>{opener.body.names.pattern}){after}(?P<value>.*?){end}"
         field |= {"content": "xml-inline", "content_args": {"tag_pattern": value}}
         return field | {"repeats": True, "transform": {"type": "function", "function": _FIELDS}}
     if opener.body == "call":

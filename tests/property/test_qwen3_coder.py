@@ -138,7 +138,7 @@ def test_types_of_schemas_that_are_none_or_name_themselves() -> None:
         assert tagged.kinds_in(schema, schema) == tagged.KINDS
 
 
-PIECES = [*tagged.TAGS, "f", ">", ">\n", "\n", "a", "<", "\n</parameter>\n", "</function>"]
+PIECES = [*tagged.USUAL.marks, "f", ">", ">\n", "\n", "a", "<", "\n</parameter>\n", "</function>"]
 
 
 @settings(max_examples=examples(300))

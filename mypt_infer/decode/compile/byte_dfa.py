@@ -316,10 +316,8 @@ def ident_dfa() -> ByteDfa:
 # The digits that a float keeps: each fraction with at most as many is canonical as it is written.
 DIGITS = 15
 _WHOLE_DIGITS = 40  # of whole numbers, such as ids: those of 128 bits have 39
-# The bytes that can follow a number.
-_AFTER_NUMBER = b",}]"
-# And where it is between tags, on a line of its own.
-BEFORE_TAG = _AFTER_NUMBER + b"\n"
+# The bytes that can follow a number in JSON.
+AFTER_NUMBER = b",}]"
 # The most zeros after `0.`: with more, canonical JSON writes an exponent.
 _SMALL = 3
 
@@ -392,7 +390,7 @@ _EXPONENTS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 @lru_cache(maxsize=4)
-def number_dfa(*, fraction: bool, ends: bytes = _AFTER_NUMBER) -> ByteDfa:
+def number_dfa(*, fraction: bool, ends: bytes = AFTER_NUMBER) -> ByteDfa:
     """Returns the automaton of JSON numbers: of DIGITS digits, or whole ones of more.
 
     They are canonical, except that fractions may end with zeros. Only whole numbers, unless

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.compile.byte_dfa import (
-    BEFORE_TAG,
+    AFTER_NUMBER,
     ByteDfa,
     Symbol,
     ident_dfa,
@@ -45,10 +45,11 @@ from mypt_infer.decode.compile.byte_dfa import (
 )
 from mypt_infer.decode.compile.nfa import ANY, CALLING, HOLE, PART, Node, Place, chain, spelled
 from mypt_infer.decode.compile.table_schemas import check_schema, from_one_byte
-from mypt_infer.decode.compile.tagged_arguments import END, ENDS, REST, value_dfa, way_of
-from mypt_spec.bodies.json_body import ID, TAGGED, Call, call_text, list_text, written, written_key
+from mypt_infer.decode.compile.tagged_arguments import end_of, ends_of, value_dfa, way_of
+from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.json_body import ID, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
-from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, NAMES, TAGS, with_tags
+from mypt_spec.bodies.tagged import USUAL, with_tags
 from mypt_spec.table import IDS_LAST, LISTS
 
 _NO_ARGUMENTS = "{}"
@@ -86,17 +87,19 @@ class Bodies:
         forbidden: Sequence[str],
         parts: list[tuple[Bodies, Part]] | None = None,
     ) -> None:
-        self.parts = parts
+        # Where nothing ends the arguments, they are no part by themselves.
+        self.parts = parts if not isinstance(kind, Tags) or kind.function[2] else None
         self.kind, self.tools, self.literals, self.forbidden = kind, tools, literals, forbidden
         self.string, self.whole, self.fraction, *others = call_leaves(kind, forbidden)
-        if kind == TAGGED:
+        self.tags = kind if isinstance(kind, Tags) else USUAL
+        if isinstance(kind, Tags):
             (self.between,) = others
-            self.literals = with_tags(literals)
+            self.literals = with_tags(literals, kind.pattern)
         self.owner = -1
         for tool in tools:
             check_named(tool, kind, literals)
-            if kind == TAGGED:
-                check_arguments(tool, literals, forbidden)
+            if isinstance(kind, Tags):
+                check_arguments(tool, literals, forbidden, kind)
             else:
                 check_schema(tool)
 
@@ -162,7 +165,7 @@ class Bodies:
     def rest_of_call(self, part: Part, then: Node) -> Node:
         """Returns the start of the rest of a call after its name, up to `then`."""
         tool, self.owner = self.tools[part.tool], part.tool
-        if self.kind == TAGGED:
+        if isinstance(self.kind, Tags):
             return self._arguments(tool, self._text(part.after, then))
         properties, required = tool.properties, tool.required
         if self.kind == "call":
@@ -172,7 +175,7 @@ class Bodies:
     def _around(self, name: str) -> tuple[str, str]:
         """Returns the text before and after the members of a call's arguments."""
         before, after = around(self.kind, name, self.literals)
-        if self.kind in ("call", TAGGED):
+        if self.kind == "call" or isinstance(self.kind, Tags):
             return before, after
         return before + "{", "}" + after
 
@@ -191,22 +194,23 @@ class Bodies:
             value = self._argument(tool, key, following_node)
             if key in tool.required:
                 following, open_end = None, []
-            following = self._also(following, ARGUMENT[0] + key + ARGUMENT[1], value)
+            opened = self.tags.argument[0] + key + self.tags.argument[1]
+            following = self._also(following, opened, value)
             following_node = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
         return following_node
 
     def _argument(self, tool: ToolSpec, key: str, then: Node) -> Node:
         """Returns the start of the value of an argument and the tag after it, up to `then`."""
         at = f"/properties/{key}"
-        way = way_of(tool.properties[key], tool.name, at, self.literals, self.forbidden)
+        part, tags = tool.properties[key], self.tags
+        way = way_of(part, tool.name, at, self.literals, self.forbidden, tags)
         if way.free:
-            after = self._text(REST, then)
-            edges: dict[Symbol, Place] = dict.fromkeys(ENDS[: 2 - way.some], (after, 0))
+            after = self._text(end_of(tags)[1], then)
+            edges: dict[Symbol, Place] = dict.fromkeys(ends_of(tags)[: 2 - way.some], (after, 0))
             return Node(edges, leaf=self.between, block=CALLING, owner=self.owner)
-        value_end = self._text(END + REST, then)
-        if way.texts:
-            return self._either([self._text(text, value_end) for text in way.texts])
-        return self._either([self.value(schema, value_end) for schema in way.schemas])
+        value_end = self._text(tags.argument[2], then)
+        values = [self._text(text, value_end) for text in way.texts]
+        return self._either([*values, *(self.value(schema, value_end) for schema in way.schemas)])
 
     def _members(
         self, properties: dict[str, Any], required: frozenset[str], then: Node, *, comma: bool
@@ -325,8 +329,8 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
     """
     if kind == "arguments":
         return "", ""
-    if kind == TAGGED:
-        return FUNCTION[0] + name + FUNCTION[1], FUNCTION[2]
+    if isinstance(kind, Tags):
+        return kind.function[0] + name + kind.function[1], kind.function[2]
     empty_call = call_text(name, {}, literals, kind)
     if kind == "call":
         return empty_call[:-1], empty_call[-1]
@@ -347,10 +351,10 @@ def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
     """Raises SchemaFault for a tool that calls of this kind cannot name."""
     if literals.search(tool.name):
         raise SchemaFault(tool.name, "", "the name spells a tag of the format")
-    if kind == TAGGED:
+    if isinstance(kind, Tags):
         names = {"": tool.name} | {f"/properties/{key}": key for key in tool.properties}
         for at, name in names.items():
-            if not NAMES.fullmatch(name):
+            if not kind.names.fullmatch(name):
                 raise SchemaFault(tool.name, at, "no tag can hold the name")
 
 
@@ -359,18 +363,21 @@ def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
 
     No string or text may contain a spelling of `forbidden`.
     """
-    if kind != TAGGED:
+    if not isinstance(kind, Tags):
         strings = string_dfa(tuple(forbidden))
         return [strings, number_dfa(fraction=False), number_dfa(fraction=True)]
+    ends = AFTER_NUMBER + kind.argument[2][0].encode()
     return [
-        string_dfa((*forbidden, *TAGS)),
-        number_dfa(fraction=False, ends=BEFORE_TAG),
-        number_dfa(fraction=True, ends=BEFORE_TAG),
-        value_dfa(tuple(forbidden)),
+        string_dfa((*forbidden, *kind.marks)),
+        number_dfa(fraction=False, ends=ends),
+        number_dfa(fraction=True, ends=ends),
+        value_dfa(tuple(forbidden), kind),
     ]
 
 
-def check_arguments(tool: ToolSpec, literals: re.Pattern[str], forbidden: Sequence[str]) -> None:
+def check_arguments(
+    tool: ToolSpec, literals: re.Pattern[str], forbidden: Sequence[str], tags: Tags
+) -> None:
     """Raises SchemaFault for a schema whose arguments tables cannot write between tags."""
     properties = {key: {"const": 0} for key in tool.properties}
     check_schema(ToolSpec(tool.name, {**tool.schema, "properties": properties}))
@@ -378,6 +385,6 @@ def check_arguments(tool: ToolSpec, literals: re.Pattern[str], forbidden: Sequen
         if part is False and key not in tool.required:
             continue  # never written
         at = f"/properties/{key}"
-        way = way_of(part, tool.name, at, literals, forbidden)
+        way = way_of(part, tool.name, at, literals, forbidden, tags)
         for schema in way.schemas:
             check_schema(ToolSpec(tool.name, {"properties": {key: schema}}))

@@ -14,20 +14,18 @@ import numpy as np
 from mypt_infer.decode.base.tools import SchemaFault
 from mypt_infer.decode.base.vocab import cached_by
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
-from mypt_spec.bodies.tagged import ARGUMENT, STRING, TAGS, kinds_in, value_of, value_text
+from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.tagged import STRING, kinds_in, value_of, value_text
 
 WHERE = "calls with tags for their arguments are for tables alone"
-# What ends a text, and the rest of the tag.
-END, REST = ARGUMENT[2][:-1], ARGUMENT[2][-1]
-# How a text that is over is read, and one that is empty.
-ENDS: tuple[Symbol, Symbol] = (("tag", END), ("first", END))
+_BOOLEANS = {"boolean": ("True", "False"), "null": ("None",)}  # of Python
 
 
 class Way(NamedTuple):
     """How a value is written.
 
-    As any text (`free`), which is not empty if `some`; as one of `texts`; or else as the JSON of a
-    value that fits one of `schemas`.
+    As any text (`free`), which is not empty if `some`; or else as one of `texts`, or as the JSON of
+    a value that fits one of `schemas`.
     """
 
     free: bool = False
@@ -36,15 +34,29 @@ class Way(NamedTuple):
     schemas: tuple[dict[str, Any], ...] = ()
 
 
-@cached_by(lambda forbidden: forbidden, 8 << 20)
-def value_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
+def end_of(tags: Tags) -> tuple[str, str]:
+    """Returns what ends a value, and the rest of its tag: white space."""
+    tag = tags.argument[2]
+    return tag.rstrip(), tag[len(tag.rstrip()) :]
+
+
+def ends_of(tags: Tags) -> tuple[Symbol, Symbol]:
+    """Returns how a text that is over is read, and one that is empty."""
+    end, _ = end_of(tags)
+    return ("tag", end), ("first", end)
+
+
+@cached_by(lambda forbidden, tags: (forbidden, tags.marks, end_of(tags)), 8 << 20)
+def value_dfa(forbidden: tuple[str, ...], tags: Tags) -> ByteDfa:
     """Returns the automaton of texts between tags, which spell none of these, nor of the tags."""
-    leaf = text_dfa([END, *forbidden, *TAGS], [END], {}, {}, name="value")
+    end, _ = end_of(tags)
+    words = [*dict.fromkeys([end, *forbidden, *tags.marks])]
+    leaf = text_dfa(words, [end], {}, {}, name="value")
     return replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
 
 
 def way_of(
-    schema: Any, tool: str, at: str, literals: re.Pattern[str], forbidden: Sequence[str]
+    schema: Any, tool: str, at: str, literals: re.Pattern[str], forbidden: Sequence[str], tags: Tags
 ) -> Way:
     """Returns how an argument is written. Raises SchemaFault where tables cannot hold it.
 
@@ -57,12 +69,12 @@ def way_of(
     kinds = kinds_in(schema, schema)
     if "enum" in schema or "const" in schema:
         values = schema["enum"] if "enum" in schema else [schema["const"]]
-        texts_of_values = [(value, value_text(value, literals)) for value in values]
-        tags = (*forbidden, *TAGS)
+        texts_of_values = [(value, value_text(value, literals, tags)) for value in values]
         texts = tuple(
             text
             for value, text in texts_of_values
-            if value_of(text, kinds) == value and not any(tag in text for tag in tags)
+            if value_of(text, kinds, tags) == value
+            and not any(tag in text for tag in (*forbidden, *tags.marks))
         )
         if not texts:
             raise SchemaFault(tool, f"{at}/enum", "no value can be said between tags")
@@ -82,8 +94,23 @@ def way_of(
             word = next(iter(schema))
             problem = f"two alternatives of {word!r} take values of one type; {WHERE}"
             raise SchemaFault(tool, f"{at}/{word}", problem)
-        return Way(schemas=tuple(map(dict, choices)))
-    return Way(schemas=(dict(schema),))
+        return _spoken(choices, tags)
+    return _spoken([schema], tags)
+
+
+def _spoken(schemas: Sequence[Any], tags: Tags) -> Way:
+    """Returns how a value is written that fits one of some schemas, of other types than strings."""
+    texts, rest = list[str](), list[dict[str, Any]]()
+    for schema in schemas:
+        types = schema.get("type")
+        kinds = [types] if isinstance(types, str) else types
+        if not tags.python or not isinstance(kinds, list) or {*schema} & {"enum", "const"}:
+            rest.append(dict(schema))
+            continue
+        texts += [text for kind in kinds for text in _BOOLEANS.get(kind, ())]
+        others = [kind for kind in kinds if kind not in _BOOLEANS]
+        rest += [{**schema, "type": others}] if others else []
+    return Way(texts=tuple(texts), schemas=tuple(rest))
 
 
 def _unbound(schema: Any) -> bool:

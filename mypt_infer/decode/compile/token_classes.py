@@ -15,7 +15,6 @@ from mypt_infer.decode.compile.call_graph import call_leaves
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
 from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows, same_columns
-from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.dialect import Dialect
 from mypt_spec.table import IDS_LAST
 
@@ -55,7 +54,7 @@ def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
     """Returns the classes of a dialect. `text` is its leaf of texts."""
     words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
     bodies = {t.body for t in dialect.table.terminals.values()}
-    leaves = [text, *call_leaves(TAGGED if TAGGED in bodies else "", forbidden_texts(dialect))]
+    leaves = [text, *call_leaves(dialect.table.tagged or "", forbidden_texts(dialect))]
     if not bodies.isdisjoint(IDS_LAST):
         leaves.append(ident_dfa())
     ids = list(dialect.table.special.values())

@@ -39,7 +39,7 @@ from typing import Any, cast
 import msgspec
 
 from mypt_spec.adapters.message_splitter import MessageSplitter, begins
-from mypt_spec.bodies.tagged import ARGUMENT
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import EncodedAlone, Mask, runs
 from mypt_spec.episode import Episode, Message, Part
@@ -73,7 +73,6 @@ from mypt_train.data.templates.template import (
     MARKS,
     MEMBERS,
     PLAIN,
-    TAGS,
     VALUE,
     Template,
     Text,
@@ -352,7 +351,7 @@ class ChatTemplates:
 
             def placed(
                 number: int, at: int, text: str = run.content
-            ) -> tuple[int, int, tuple[str, str]] | None:
+            ) -> tuple[int, int | Tags, tuple[str, str]] | None:
                 if number not in place:
                     return None
                 return place[number], *self._around(text, at, marked.slots[number].kind)
@@ -383,7 +382,7 @@ class ChatTemplates:
         )  # fmt: skip
         return PieceTemplate(template, tuple((moved(path, -start)) for path in paths))
 
-    def _around(self, text: str, start: int, kind: str) -> tuple[int, tuple[str, str]]:
+    def _around(self, text: str, start: int, kind: str) -> tuple[int | Tags, tuple[str, str]]:
         """Returns how the value of a mark that begins at `start` is written, and what is around
         the mark in its place.
         """
@@ -393,8 +392,9 @@ class ChatTemplates:
             return PLAIN, (before, after)
         if kind == "result" and self.dialect.adapter.quoted:
             return VALUE, ('"', '"')
-        if kind == "object" and self.dialect.table.tagged:
-            return TAGS, (ARGUMENT[0], f"{ARGUMENT[1]}0{ARGUMENT[2]}")
+        if kind == "object" and (tags := self.dialect.table.tagged):
+            before, after, end = tags.argument
+            return tags, (before, f"{after}0{end}")
         if kind == "object":
             alone = text.startswith('{"', start - 2)
             return (VALUE, ('{"', '": 0}')) if alone else (MEMBERS, (', "', '": 0'))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import written
 from mypt_spec.bodies.tagged import arguments_text
 from mypt_spec.tokenizer.tokenizer import Tokenizer
@@ -27,10 +28,10 @@ _NEVER = re.compile(r"(?!)")
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 # How a value is written in a text: as it is; in a JSON string; as JSON; as arguments after the name
-# of a tool in a "call"; as arguments in a "tagged" call.
-PLAIN, QUOTED, VALUE, MEMBERS, TAGS = range(5)
+# of a tool in a "call"; as arguments between `Tags`.
+PLAIN, QUOTED, VALUE, MEMBERS = range(4)
 # The text before a value, which value, and how it is written.
-Piece = tuple[str, int, int]
+Piece = tuple[str, int, int | Tags]
 Text = tuple[int, tuple[Piece, ...], str]
 
 
@@ -84,7 +85,7 @@ class Template:
 
 
 def cut_at_marks(
-    text: str, placed: Callable[[int, int], tuple[int, int, tuple[str, str]] | None]
+    text: str, placed: Callable[[int, int], tuple[int, int | Tags, tuple[str, str]] | None]
 ) -> Text | None:
     """Returns a text around its marks; None where a mark is out of place.
 
@@ -123,10 +124,10 @@ def template_of(
     )
 
 
-def in_json(value: Any, how: int) -> str:
+def in_json(value: Any, how: int | Tags) -> str:
     """Returns a value as it is written in a JSON text, or in tags; it spells no tag."""
-    if how == TAGS:
-        return arguments_text(value, _NEVER)
+    if isinstance(how, Tags):
+        return arguments_text(value, _NEVER, how)
     if how == QUOTED:
         return _dumps(value)[1:-1]
     if how == VALUE:

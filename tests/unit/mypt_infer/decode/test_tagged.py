@@ -15,7 +15,7 @@ from mypt_infer.decode import Decoder
 from mypt_infer.decode.base.tools import SchemaFault
 from mypt_infer.decode.prompt import opening
 from mypt_spec.bodies.json_schema import misfits
-from mypt_spec.bodies.tagged import TAGS, read_tagged, typed, types_of
+from mypt_spec.bodies.tagged import USUAL, read_tagged, typed, types_of
 from mypt_spec.episode import Episode, Message, Part
 from tests.support.build import assistant, call, function, user
 from tests.support.decoding import complete, generated
@@ -85,7 +85,7 @@ def test_every_budget_ends_legal(call: int | None) -> None:
 
 
 # A tag in a text, and what else a value between tags may not spell.
-SPELLED = "|".join(map(regex.escape, (*TAGS, *mypt_spec.load(FOLDER).table.special)))
+SPELLED = "|".join(map(regex.escape, (*USUAL.marks, *mypt_spec.load(FOLDER).table.special)))
 END = r"\n</parameter>\n"
 # A text up to the tag after it. The line end before that tag belongs to the tag.
 TEXT = rf"(?s:(?:(?!{SPELLED}).)*){END}"

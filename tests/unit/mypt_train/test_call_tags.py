@@ -1,0 +1,218 @@
+"""Calls as tags that a token table names: GLM's, MiniMax's and others, in place of the usual ones."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_infer.decode import Decoder
+from mypt_infer.run_format import format_of
+from mypt_infer.serve.deltas import CALLED, DeltaReader
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.json_body import argument_spans
+from mypt_spec.bodies.tagged import read_tagged, write_tagged
+from mypt_spec.table import SpecError
+from mypt_train.data.encode_line import Encoder, Options
+from mypt_train.export import server_files
+from mypt_train.export.response_template import response_template
+from tests.support.build import call, chat, function, lines, user
+from tests.support.decoding import complete, generated
+from tests.support.fast_paths import assert_same_ids, assert_sound
+from tests.support.huggingface import tokenizer
+from tests.support.server_grammars import by_llguidance
+
+FOLDER = Path(__file__).parents[3] / "examples/qwen3_coder"
+KINDS = {
+    "glm": ("", "\n", "", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", False),
+    "glm 5": ("", "", "", "<arg_key>", "</arg_key><arg_value>", "</arg_value>", False),
+    "minimax": ('<invoke name="', '">\n', "</invoke>", '<parameter name="', '">', "</parameter>\n", False),
+    "qwen 3.5": ("<function=", ">\n", "</function>", "<parameter=", ">\n", "\n</parameter>\n", True),
+}  # fmt: skip
+FIELDS = {
+    "zip": {"type": "string"}, "n": {"type": "integer"}, "flag": {"type": ["boolean", "null"]},
+    "kind": {"enum": ["a", 7, True, None]}, "o": {"type": "object"},
+}  # fmt: skip
+TOOLS = [function("find", FIELDS), function("find_all", {"zip": {"type": "string"}})]
+ARGUMENTS: list[dict[str, Any]] = [
+    {},
+    {"zip": "12345", "n": -5, "flag": True},
+    {"zip": "\n a\n", "flag": None, "kind": "a", "o": {"a": [1, None, "</x>"]}},
+    {"zip": "", "kind": 7},
+]
+
+
+def tags_of(name: str) -> Tags:
+    *texts, python = KINDS[name]
+    return Tags(texts[:3], texts[3:], python)  # type: ignore[arg-type]
+
+
+@cache
+def folder(name: str) -> str:
+    """Returns a folder like the example, with other tags."""
+    import tempfile
+
+    tags, out = tags_of(name), Path(tempfile.mkdtemp(prefix="tags"))
+    table = (FOLDER / "tokens.toml").read_text(encoding="utf-8")
+    row = f"tags = {{ function = {json.dumps(tags.function)}, argument = {json.dumps(tags.argument)}, python = {json.dumps(tags.python)} }}"  # fmt: skip
+    (out / "tokens.toml").write_text(table.replace('body = "tagged"', f'body = "tagged"\n{row}'))
+    for file in ("qwen3_coder.lark", "records.toml"):
+        (out / file).write_text((FOLDER / file).read_text(encoding="utf-8"))
+    return str(out)
+
+
+def dialect(name: str) -> mypt_spec.Dialect:
+    return mypt_spec.load(folder(name))
+
+
+def calling(*arguments: dict[str, Any], text: str = "") -> dict[str, Any]:
+    """Returns a question and its calls, after a text if there is one."""
+    answer = {"role": "assistant", "tool_calls": [call("find", one) for one in arguments]}
+    return chat(user("u"), answer | ({"content": text} if text else {}), tools=TOOLS)
+
+
+RECORDS = [calling(*some, text=text) for some in ([], *([a] for a in ARGUMENTS), ARGUMENTS) for text in ("", "So.") if some or text]  # fmt: skip
+each_kind = pytest.mark.parametrize("name", KINDS)
+
+
+@each_kind
+def test_a_call_is_written_and_read_back(name: str) -> None:
+    tags = pickle.loads(pickle.dumps(tags_of(name)))
+    assert tags == "tagged"
+    d = dialect(name)
+    for record in RECORDS:
+        episode, findings = d.check(record)
+        assert episode is not None
+        assert [f for f in findings if f.severity == "error"] == []
+        text = d.serialize(episode)
+        assert d.parse(text) == (episode, [])
+        back = d.write(d.parse(text)[0])["messages"][1]
+        for mine, its in zip(
+            record["messages"][1]["tool_calls"], back.get("tool_calls", ()), strict=True
+        ):
+            assert its["function"] == mine["function"]
+    for arguments in ARGUMENTS:
+        body = write_tagged("find", arguments, d.table.literals, tags)
+        assert read_tagged(body, tags)[0] == "find"
+        ((begin, end),) = argument_spans(body, tags)
+        assert body[:begin] + body[end:] == write_tagged("find", {}, d.table.literals, tags)
+
+
+def test_bodies_are_those_of_the_models() -> None:
+    texts = {name: write_tagged("f", {"k": "v", "b": True}, mypt_spec.load(FOLDER).table.literals, tags_of(name)) for name in KINDS}  # fmt: skip
+    assert texts == {
+        "glm": "f\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n<arg_key>b</arg_key>\n<arg_value>true</arg_value>\n",
+        "glm 5": "f<arg_key>k</arg_key><arg_value>v</arg_value><arg_key>b</arg_key><arg_value>true</arg_value>",
+        "minimax": '<invoke name="f">\n<parameter name="k">v</parameter>\n<parameter name="b">true</parameter>\n</invoke>',
+        "qwen 3.5": "<function=f>\n<parameter=k>\nv\n</parameter>\n<parameter=b>\nTrue\n</parameter>\n</function>",
+    }  # fmt: skip
+
+
+@each_kind
+def test_what_tags_cannot_say_is_refused(name: str) -> None:
+    d = dialect(name)
+    for mark in tags_of(name).marks:
+        codes = [f.code for f in d.check(calling({"zip": f"a{mark}b"}))[1]]
+        assert "MYP301" in codes
+    for key in ("a>", " a", 'a"' if name == "minimax" else "<"):
+        assert "MYP320" in [f.code for f in d.check(calling({key: 1}))[1]]
+    text = d.serialize(d.check(calling(ARGUMENTS[1]))[0])  # type: ignore[arg-type]
+    for mark in tags_of(name).marks:
+        at = text.rindex(mark)
+        assert [f.code for f in d.parse(text[:at] + text[at + len(mark) :])[1]] == ["MYP304"]
+
+
+@each_kind
+def test_the_exported_template_writes_the_same(name: str) -> None:
+    pytest.importorskip("transformers")
+    d, theirs = dialect(name), tokenizer(mypt_spec.dialect(folder(name)))
+    for record in RECORDS:
+        episode, _ = d.check(record)
+        assert episode is not None
+        text = theirs.apply_chat_template(record["messages"], tools=TOOLS, tokenize=False)
+        assert text == d.serialize(episode)
+    bad = calling({"zip": tags_of(name).marks[-1]})
+    with pytest.raises(Exception, match="no escape"):
+        theirs.apply_chat_template(bad["messages"], tools=TOOLS, tokenize=False)
+    with pytest.raises(Exception, match="no tag can hold"):
+        theirs.apply_chat_template(calling({"a>": 1})["messages"], tools=TOOLS, tokenize=False)
+    record = calling(ARGUMENTS[1], {"zip": ""})
+    prompt = theirs.apply_chat_template(
+        record["messages"][:1], tools=TOOLS, tokenize=False, add_generation_prompt=True
+    )
+    whole = theirs.apply_chat_template(record["messages"], tools=TOOLS, tokenize=False)
+    read = theirs.parse_response(
+        whole[len(prompt) :], response_template(d), prefix=prompt, tools=TOOLS
+    )
+    calls = [one["function"] for one in read["tool_calls"]]
+    assert calls == [one["function"] for one in record["messages"][1]["tool_calls"]]
+
+
+@each_kind
+def test_servers_get_a_grammar(name: str) -> None:
+    d = dialect(name)
+    files = server_files(d, ["vllm", "llama.cpp"])
+    for arguments in ARGUMENTS:
+        episode, _ = d.check(calling(arguments))
+        assert episode is not None
+        encoded = d.encode(episode)
+        ids = encoded.ids[encoded.loss.argmax() :].tolist()
+        ids = ids[: ids.index(d.table.special["<|im_end|>"])]
+        assert by_llguidance(folder(name), ids)
+        broken = d.tokenizer.encode(tags_of(name).marks[-1])
+        assert not by_llguidance(folder(name), ids[:-2] + broken + ids[-2:])
+    for file in ("answer.lark", "answer.gbnf"):
+        assert all(json.dumps(mark)[1:-1] in files[file] for mark in tags_of(name).marks)
+
+
+@each_kind
+def test_fast_paths_agree(name: str) -> None:
+    data = [line.strip() for line in lines(*RECORDS)]
+    d = dialect(name)
+    assert_sound(CleanFilter(Checker(d)), data)
+    assert_same_ids(*(Encoder(Options(dialect=folder(name))) for _ in range(2)), data * 2)
+
+
+@each_kind
+def test_the_decoder_writes_calls_that_fit(name: str) -> None:
+    d = dialect(name)
+    made = Decoder(d, TOOLS, engine="table")
+    prompt, _ = d.read(chat(user("u"), tools=TOOLS))
+    assert prompt is not None
+    ids, seen = made.ids_of(prompt), set()
+    for budget in range(made.minimum(made.start(ids)), 120, 12):
+        choose = random.Random(budget)
+        out = list(generated(made, made.start(ids, max_new_tokens=budget), choose, bold=0.7))
+        assert complete(made, [*ids, *out]), d.tokenizer.decode(out)
+        reader = DeltaReader(format_of(d), ids)
+        deltas = [delta for i in out for delta in reader.push(i)]
+        seen |= {delta.name for delta in deltas if delta.kind == CALLED}
+        seen |= {one.name for delta in deltas for one in delta.calls}
+    assert seen - {""}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ('argument = ["<k>", "", "</k>"]', "argument"),
+        ('argument = ["k", ">", "</k>"]', "argument"),
+        ('function = ["<f>", ">"]', "three texts"),
+        ("words = true", "words"),
+    ],
+)
+def test_tags_that_no_reader_could_tell_apart_are_refused(row: str, problem: str, tmp_path: Path) -> None:  # fmt: skip
+    for file in ("qwen3_coder.lark", "records.toml", "tokens.toml"):
+        text = (FOLDER / file).read_text(encoding="utf-8")
+        (tmp_path / file).write_text(
+            text.replace('body = "tagged"', f'body = "tagged"\ntags = {{ {row} }}')
+        )
+    with pytest.raises(SpecError, match=problem):
+        mypt_spec.load(tmp_path)
