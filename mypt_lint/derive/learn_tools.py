@@ -74,52 +74,40 @@ class ToolsLearner:
     def _definitions(self) -> tuple[Block, str, str, str, str | None, tuple[str, str]]:
         """Returns the block of tools, its body, where it is, what parts it from a system message,
         the system text where there is no other, and what is in each system block."""
-        shape, system, question = self.shape, self.shape.system, self.shape.user.opener + _Q
-        alone, start, opener = self._text(chat(_Q, _A)), shape.begin, ""
-        body = _body(alone)
-        tools = write_definitions(TOOLS, body, _NO_TAG)
-        text, head = alone, ("", "")
+        shape, system, user = self.shape, self.shape.system, self.shape.user.opener
+        text = alone = self._text(chat(_Q, _A))
+        body, opening, said, head = _body(alone), shape.begin, shape.begin, ("", "")
         if system is not None:
-            opener = system.opener
-            text = self._text(chat(_Q, _A, system=_S))
-            text, alone, head = _without_head(text, alone, start + opener, bare=shape.bare)
-        opening, ends = start + opener, system.closer if system is not None else ""
-        said = opening + _S + ends if system is not None else start
+            opening, text = said + system.opener, self._text(chat(_Q, _A, system=_S))
+            text, alone, head = _without_head(text, alone, opening, bare=shape.bare)
+            said = opening + _S + system.closer
+        places = [("first", said, user + _Q), ("first question", said + user, _Q)]
+        if system is not None:
+            end = system.closer + user + _Q
+            places += [("after", opening + _S, end), ("system", shape.begin, system.opener + _S)]
+            places += [("before", opening, _S + end)]
+        tools = write_definitions(TOOLS, body, _NO_TAG)
         before, _, after = text.partition(tools)
-        between = after.partition(_S)[0]
-        if before.startswith(said):
-            place = "first" if question in after else "first question"
-            start, end = (
-                (said, question) if question in after else (said + question[: -len(_Q)], _Q)
-            )
-            twice = self._text(chat(_Q, _A, _X, _R))
-            place = place.replace("first", "last") if _Q in twice.partition(tools)[0] else place
-        elif before.startswith(opening + _S):
-            place, start, end = "after", opening + _S, ends + question
-        elif opener and between.endswith(opener):
-            place, end = "system", opener + _S
-        else:
-            place, start, end = "before", opening, _S + ends + question
-        closer, ended, _ = after.partition(end)
-        if not ended or not before.startswith(start) or (system is None and opener):
+        fits = (p for p in places if before.startswith(p[1]) and p[2] in after)
+        place, start, end = next(fits, ("", "", ""))
+        if not place:
             raise NotLearnedError("tools are at a place that a format has not")
-        block = Block(before.removeprefix(start), closer)
-        if place == "after":
-            tag = block.opener.lstrip()
-            if alone.startswith(opening + tag + tools):
-                return Block(tag, closer), body, place, block.opener.removesuffix(tag), "", head
+        if _Q in self._text(chat(_Q, _A, _X, _R)).partition(tools)[0]:
+            place = place.replace("first", "last")
+        opener, closer = before.removeprefix(start), after.partition(end)[0]
+        tag = opener.lstrip()
+        if place == "after" and alone.startswith(opening + tag + tools):
+            return Block(tag, closer), body, place, opener.removesuffix(tag), "", head
         if place == "before":
-            one = alone.partition(tools)[2].partition(ends + question)[0]
+            one = alone.partition(tools)[2].partition(end.removeprefix(_S))[0]
             tag = one if closer.startswith(one) else closer.rstrip()
             default = one.removeprefix(closer) if one != tag else ""
-            return replace(block, closer=tag), body, place, closer.removeprefix(tag), default, head
+            return Block(opener, tag), body, place, closer.removeprefix(tag), default, head
         without = text.replace(said, shape.begin, 1)
-        default = (
-            "" if alone == without else alone[len(opening) :].partition(text.partition(_S)[2])[0]
-        )
+        default = alone[len(opening) :].partition(text.partition(_S)[2])[0] * (alone != without)
         if alone not in (without, text.replace(_S, default)):
             raise NotLearnedError("tools are written otherwise without a system message")
-        return block, body, place, "", default, head
+        return Block(opener, closer), body, place, "", default, head
 
     def _calls(self) -> tuple[Block, str, str | None, str | None, str]:
         """Returns the block of calls, its body, white space before it after texts and calls, and
@@ -196,8 +184,5 @@ def _without_head(
     head, found, _ = text[size:].partition(rest + _S)
     if not (bare and rest and found) or not alone[size:].startswith(head + rest):
         return text, alone, ("", "")
-    return (
-        text[:size] + text[size + len(head) :],
-        alone[:size] + alone[size + len(head) :],
-        (head, rest),
-    )
+    text, alone = (t[:size] + t[size + len(head) :] for t in (text, alone))
+    return text, alone, (head, rest)

@@ -45,7 +45,6 @@ from mypt_spec.adapters.message_shape import NULLABLE
 from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter, WholeRecord, shallow
 from mypt_spec.bodies.definitions import (
     come_back,
-    is_lossy,
     layout_of,
     write_definitions,
     write_indented,
@@ -192,8 +191,7 @@ class MessageSplitter(Splitter):
     ) -> None:
         self.free, self.table, self.opt_out = free, table, opt_out
         self.tools_body, self.indented = tools_body, indented
-        plain = bool(layout_of(tools_body)) and not is_lossy(tools_body)
-        self.tools_as_json = indented or plain
+        self.tools_as_json = indented or layout_of(tools_body) != ()
         self.matches, self.is_id = free.names.fullmatch, free.ids.fullmatch
         self.learnt: list[str] = []  # keys of metadata
         self.nulls: list[str] = []  # keys of messages that are null

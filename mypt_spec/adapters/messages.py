@@ -62,7 +62,7 @@ from mypt_spec.adapters.splitter import Splitter, splitter
 from mypt_spec.adapters.template_options import KEY, SystemText, TemplateOptions
 from mypt_spec.adapters.waiting import unanswered
 from mypt_spec.bodies.definitions import (
-    is_lossy,
+    LOSSY,
     lost_in,
     read_definitions,
     read_indented,
@@ -123,7 +123,7 @@ class Messages(Adapter):
         self.begin, self.finish = begin.removeprefix(self.opening), finish
         self.finished = finished_blocks(finish, table)
         self.intro, self.after_tools = intro, after_tools  # texts beside definitions of tools
-        self.tools_before, self.last = tools_before, tools_before == "last"
+        self.tools_before = tools_before
         # One block has all that is said between two users, results too.
         self.turns = paths.get("result", ("",))[0] == paths["answer"][0]
         self.shared = {path[0] for path in paths.values() if len(path) > 1}
@@ -228,7 +228,7 @@ class Messages(Adapter):
         if default and not (front or joined):
             self._add(blocks, Part("system", after_tools + default, at=top), "head", Place())
         messages = with_thoughts(messages, self.options, record_options)
-        heads, turn = -1 if leads else tools_before(messages, last=self.last), 0
+        heads, turn = -1 if leads else tools_before(messages, last=self.tools_before == "last"), 0
         for i, message in enumerate(messages):
             if message.role == "system" and self.system.question:
                 reader.findings += misplaced_system(reader.at(i, ROLE), i, fronted)
@@ -300,7 +300,7 @@ class Messages(Adapter):
         tools, body, at = record["tools"], self._opener("tools").body, reader.top("tools")
         text = write_definitions(tools, body, reader.table.literals)
         self._add(blocks, Part("tools", text, at=at), "head", Place())
-        if not is_lossy(body):
+        if not body.startswith(LOSSY):
             return
         holder = next(b for b in blocks if any(part.at is at for part in b.parts))
         holder.meta[_TOOLS] = tools
@@ -478,7 +478,7 @@ class Messages(Adapter):
                 out.append(current)
             if current is not None:
                 current |= meta  # with the role that the message had
-        if self.last and questions > 1:
+        if self.tools_before == "last" and questions > 1:
             raise ValueError("no record can say this: the tools are not before the last question")
         options = episode.meta.get(KEY, {})
         out = self.options.without_options(out, options, tools="tools" in top)

@@ -74,7 +74,7 @@ class Splitter:
     """Splits lines into skeletons and values; belongs to one thread."""
 
     tools_body = ""  # the kind of the text that definitions of tools are written as
-    tools_as_json = False  # whether this is JSON, or lines of JSON, of which nothing is lost
+    tools_as_json = False  # whether this is JSON of which nothing is lost if tools are plain
 
     def split(self, lines: list[bytes]) -> Splits:
         """Returns what lines split into."""

@@ -26,12 +26,16 @@ from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.table import DEFINITIONS
 
-LOSSY = ("signatures", "tool_tags")  # kinds of body that do not keep all of a definition
+# What kinds of body begin with that may not keep all of a definition.
+LOSSY = ("signatures", "tool_tags", "{function", "[{function")
 _BLANK_LINE = "\n\n"  # after each definition before a question
 _IN_QUESTION = "{tool:4}" + _BLANK_LINE
 _JSON = {"tool_lines": "{tool}\n", "tool_list": "[{tool}]"}  # other names of kinds in braces
 # In an array or not, what of a tool, indented by so many spaces or compact, what is between two.
 _PATTERN = re.compile(r"(\[)?\{(tool|function)(?::(compact|[1-8]))?\}((?(1)\]|.*))", re.DOTALL)
+_READERS = {
+    "namespace": read_namespace, "signatures": read_signatures, "tool_tags": read_tool_tags
+}  # fmt: skip
 _scan = json.JSONDecoder().raw_decode
 
 
@@ -46,11 +50,6 @@ def layout_of(kind: str) -> tuple[str, ...]:
     return match.groups("") if match is not None else ()
 
 
-def is_lossy(kind: str) -> bool:
-    """Returns whether a kind of body may not keep all of a definition."""
-    return kind in LOSSY or "{function" in kind
-
-
 def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Pattern[str]) -> str:
     """Returns definitions as the body of a block, in canonical form. `literals` matches tags."""
     if kind == "namespace":
@@ -61,12 +60,7 @@ def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Patte
         return write_tool_tags(tools, literals)
     array, item, how, between = layout_of(kind)
     values = [function_of(tool) for tool in tools] if item == "function" else tools
-    indent = int(how) if how.isdigit() else None
-    texts = (
-        canonical(value, literals, indent=indent, compact=how == "compact")
-        for value in ([values] if array else values)
-    )
-    return between.join(texts)
+    return between.join(canonical(v, literals, how) for v in ([values] if array else values))
 
 
 def write_indented(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
@@ -96,17 +90,14 @@ def read_indented(
 
 def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
     """Returns the definitions in the body of a block. Raises DefinitionsError."""
-    if kind == "namespace":
-        return read_namespace(text)
-    if kind == "signatures":
-        return read_signatures(text)
-    if kind == "tool_tags":
-        return read_tool_tags(text)
+    if kind in _READERS:
+        return _READERS[kind](text)
     array, item, _, between = layout_of(kind)
-    values = [(strict_value(text, 0), 0)] if array else [*_values(text, between)]
-    if array and not (isinstance(values[0][0], list) and values[0][0]):
-        raise DefinitionsError("expected a JSON array of them", 0)
-    tools = [(tool, 0) for tool in values[0][0]] if array else values
+    tools = [(strict_value(text, 0), 0)] if array else [*_values(text, between)]
+    if array:
+        tools = [(tool, 0) for tool in tools[0][0]] if isinstance(tools[0][0], list) else []
+        if not tools:
+            raise DefinitionsError("expected a JSON array of them", 0)
     if item == "function":
         tools = [({"type": "function", "function": tool}, at) for tool, at in tools]
     return [_definition(tool, at) for tool, at in tools]
@@ -131,7 +122,7 @@ def _values(text: str, between: str) -> Iterator[tuple[Any, int]]:
 def lost_in(tools: list[dict[str, Any]], kind: str, text: str) -> list[str]:
     """Returns what of definitions is not in their text: keys and types; none if all of it is."""
     try:
-        return _lost(tools, read_definitions(text, kind), kind) if is_lossy(kind) else []
+        return lost(tools, read_definitions(text, kind)) if kind.startswith(LOSSY) else []
     except ValueError:  # a text in them spells what ends one
         return []
 
@@ -142,21 +133,13 @@ def come_back(tools: list[dict[str, Any]], kind: str, text: str, complete: bool)
 
     False for any other `kind` of text.
     """
-    if kind != "namespace" and not is_lossy(kind):
+    if not kind.startswith(("namespace", *LOSSY)):
         return False
     try:
         definitions = read_definitions(text, kind)
     except DefinitionsError:
         return False
-    return not (complete and is_lossy(kind) and _lost(tools, definitions, kind))
-
-
-def _lost(tools: list[dict[str, Any]], back: list[dict[str, Any]], kind: str) -> list[str]:
-    """Returns what of definitions is not in those that are read `back` from a text of this kind."""
-    if kind in LOSSY:
-        return lost(tools, back)
-    wrapped = (tool for tool in tools if "function" in tool)
-    return [f'"{key}"' for tool in wrapped for key in tool if key not in ("type", "function")]
+    return not (complete and kind.startswith(LOSSY) and lost(tools, definitions))
 
 
 def _definition(tool: Any, at: int) -> dict[str, Any]:

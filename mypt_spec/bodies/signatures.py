@@ -166,6 +166,8 @@ def lost(tools: list[dict[str, Any]], back: list[dict[str, Any]]) -> list[str]:
 
 def _bare(tool: dict[str, Any]) -> dict[str, Any]:
     function = dict(tool.get("function", tool))
+    if "function" in tool:
+        function |= {k: v for k, v in tool.items() if k not in ("type", "function", *function)}
     if "parameters" in function:
         function["parameters"] = _plain(function["parameters"])
     return {key: value for key, value in function.items() if value != "" and value is not None}

@@ -253,18 +253,15 @@ def value_at(record: Any, pointer: str) -> Any:
     return record
 
 
-def canonical(
-    value: Any, literals: re.Pattern[str], *, indent: int | None = None, compact: bool = False
-) -> str:
+def canonical(value: Any, literals: re.Pattern[str], how: str = "") -> str:
     """Returns canonical JSON of a faultless value; `literals` matches the dialect's tags.
 
-    With `indent`, it is over several lines, and `compact` without spaces.
+    `how` is "compact", without spaces, or a number, of spaces by which lines are indented.
     """
-    if indent is None and not compact:
-        text = _encode(value)
-    else:
-        separators = (",", ":") if compact else None
-        text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    text = _encode(value)
+    if how:
+        layout: Any = {"separators": (",", ":")} if how == "compact" else {"indent": int(how)}
+        text = json.dumps(value, ensure_ascii=False, **layout)
     return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
 
 

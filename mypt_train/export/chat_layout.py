@@ -30,22 +30,20 @@ Path = tuple[str, ...]
 class ChatLayout:
     """Where each piece of a chat is written: a block, or a block in another.
 
-    `begin` and `finish` are marks at both ends, `after` is one after each answer; "" for none. With
-    `last`, tools are before the last question, else before the first; with `leads`, before the
-    system message, and `after_tools` is between the two in one block; with `told`, they are part of
-    the question's text, after these words. `inline` maps a piece to the
-    kind of block that its text may spell. With `empty`, a thought without text is one. `options`
-    are those that a chat may be asked for with. `default_system` is the
-    system message of a chat that has none: without tools, and with them. `opening` is the block of
-    system messages, if it begins each chat; `system` says which question has one in its text.
+    `begin` and `finish` are marks at both ends, `after` is one after each answer; "" for none.
+    `tools_before` and `after_tools` are as in `records.toml`; with `told`, tools are part of the
+    text of a question, after these words. `inline` maps a piece to the kind of block that its text
+    may spell. With `empty`, a thought without text is one. `options` are those that a chat may be
+    asked for with. `default_system` is the system message of a chat that has none: without tools,
+    and with them. `opening` is the block of system messages, if it begins each chat; `system` says
+    which question has one in its text.
     """
 
     paths: dict[str, Path]
     begin: str = ""
     finish: str = ""
     after: str = ""
-    last: bool = False
-    leads: bool = False
+    tools_before: str = "first"
     after_tools: str = ""
     empty: bool = False
     told: str = ""
@@ -76,8 +74,7 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
                 dict(adapter.paths),
                 adapter.begin,
                 adapter.finish,
-                last=adapter.last,
-                leads=adapter.tools_before == "system",
+                tools_before=adapter.tools_before,
                 after_tools=adapter.after_tools,
                 empty=True,
                 told=adapter.intro,
@@ -111,7 +108,7 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
     wrong += ["[blocks]: needs user and answer"] * (not {"user", "answer"} <= set(paths))
     if wrong:
         raise ExportError(f"{file}: {wrong[0]}")
-    return ChatLayout(paths, **marks, inline=inline, last=data.get("tools_before") == "last")
+    return ChatLayout(paths, **marks, inline=inline, tools_before=data.get("tools_before", "first"))
 
 
 def _declared(dialect: Dialect, adapter: Declared) -> ChatLayout:

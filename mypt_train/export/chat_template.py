@@ -116,8 +116,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
             if table.openers[path[-1]].strip
         },
         "both": [t.name for t in table.terminals.values() if t.both],
-        "last": int(layout.last),
-        "leads": int(layout.leads),
+        "tools_before": layout.tools_before,
         "after_tools": layout.after_tools,
         "tools_layout": layout_of(opener.body) if opener else [],
         "by_ids": int("id" in result or "result_id" in paths),
