@@ -47,7 +47,7 @@ FORMATS = {
 ROOT = Path(__file__).resolve().parents[1]
 QWEN = "qwen3 on Qwen's"
 # A folder, in which calls and tools are tags.
-CODER = "examples/qwen3_coder"
+CODER = "qwen3-coder"
 FORMATS[CODER] = ("calls", "tools")
 
 
@@ -192,7 +192,7 @@ def main() -> None:
         codes = frozenset(code for code, rule in RULES.items() if rule.severity != "info")
         print("speed of lint against parsing alone, of prepare against the faster tokenizer")
         for name in chosen.only:
-            own = str(ROOT / name) if name == CODER else name.split()[0]
+            own = name.split()[0]
             d, plain, library = mypt_spec.dialect(own), gpt2(), None
             if name == QWEN:
                 found = qwen(folder) if "prepare" in chosen.what else None

@@ -41,6 +41,7 @@ _PACKAGE = Path(__file__).parent
 _COMPILED = _PACKAGE / "compiled"
 _LARGEST = 16 << 20  # bytes of a file that says what a format is
 RECORDS = "records.toml"  # says how to read the records of a dialect
+_FAMILIES = "families"  # in the root, a folder for each
 SHARED = "mistakes.toml"  # in the root of all grammars: names for what those of chats refuse
 CODE = "adapter.py"  # reads the records of a dialect of one's own; run where its folder is named
 
@@ -76,7 +77,9 @@ class Dialect:
     @property
     def spec(self) -> str:
         """Returns what `mypt_spec.dialect` takes to load it again: its name or its folder."""
-        return self.name if self.folder is None else f"{self.folder.as_posix()}/"
+        if self.folder is None or self.folder == families().get(self.name):
+            return self.name
+        return f"{self.folder.as_posix()}/"
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -533,9 +536,10 @@ def _on(vocabulary: Vocabulary | None, bare: Dialect, folder: Path) -> Dialect:
 def folder(name: str) -> Path:
     """Returns the grammar folder of a dialect, which a name with a slash is itself.
 
-    Other names are those of `dialects()` and those that packages register, as entry points of the
-    group `mypt_spec.dialects` whose values are grammar folders, as modules. Raises KeyError, which
-    names the known dialects, and SpecError for one that is registered, but not installed.
+    Other names are those of `dialects()`, of `families()`, and those that packages register, as
+    entry points of the group `mypt_spec.dialects` whose values are grammar folders, as modules.
+    Raises KeyError, which names the known dialects, and SpecError for one that is registered, but
+    not installed.
     """
     if is_folder(name):
         return Path(name).expanduser()
@@ -580,14 +584,21 @@ def is_folder(name: str) -> bool:
     return "/" in name or os.sep in name or name in (".", "..")
 
 
+@cache
+def families() -> dict[str, Path]:
+    """Returns the folders of the formats of models that are shipped as data alone, by name."""
+    tables = sorted(grammar_root().glob(f"{_FAMILIES}/*/tokens.toml"))
+    return {table.parent.name: table.parent for table in tables}
+
+
 def registered() -> tuple[str, ...]:
-    """Returns the names of the dialects that other packages register, sorted."""
+    """Returns the names of `families()` and of the dialects that packages register, sorted."""
     return tuple(sorted(_registered()))
 
 
 @cache
 def _registered() -> dict[str, Path | str]:
-    """Returns the folders of dialects of other packages, by name, or why one has none."""
+    """Returns the folders of formats that are not in `dialects()`, by name, or why one has none."""
     from importlib.metadata import entry_points
     from importlib.util import find_spec
 
@@ -602,4 +613,4 @@ def _registered() -> dict[str, Path | str]:
         owner = point.dist.name if point.dist is not None else "a package"
         why = f"{owner} registers it as {point.value}, which is not installed, or is not a folder"
         folders[point.name] = Path(next(iter(where))) if where else why
-    return folders
+    return folders | families()

@@ -1,4 +1,4 @@
-"""Does the job of Gemma 3 270M, from its GGUF file to answers, with the format of examples/gemma3.
+"""Does the job of Gemma 3 270M, from its GGUF file to answers, with the format gemma3.
 
     python -m bench.real.gemma --out DIR [--gguf FILE] [--template FILE]
 
@@ -21,10 +21,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench.real.job import ROOT, mypt, need, stage
+from bench.real.job import mypt, need, stage
 from mypt_cli.store.gguf import model_path
 
-FORMAT = ROOT / "examples" / "gemma3"
+FORMAT = "gemma3"
 TEXTS = (
     "Hi there!", "größe, 東京 \U0001f600", "a\n\n  b", "x = {'y': 1}  # z", "<b>1234567</b>",
     "สวัสดี", "नमस्ते", "مرحبا", "a\tb\r\nc", "Ολα καλά", "e\u0301 \xe9",
@@ -39,7 +39,7 @@ def ids(model: Path, template: Path) -> None:
 
     tokenizer = AutoTokenizer.from_pretrained(model)
     tokenizer.chat_template = template.read_text(encoding="utf-8")
-    dialect = mypt_spec.load(FORMAT, vocabulary=model / "tokenizer.json")
+    dialect = mypt_spec.dialect(FORMAT, vocabulary=model / "tokenizer.json")
     for text in TEXTS:
         turn = [{"role": "user", "content": text}, {"role": "assistant", "content": text[::-1]}]
         messages = [{**m, "content": m["content"].strip()} for m in turn * 2]
@@ -98,7 +98,7 @@ def main() -> None:
     turn = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "It is 4."}]
     chats.write_text(json.dumps({"messages": turn * 3}) + "\n")
     with stage("prepare"):
-        mypt("prepare", chats, "--dialect", f"{FORMAT}/", "--vocab", model, "--out", data,
+        mypt("prepare", chats, "--dialect", FORMAT, "--vocab", model, "--out", data,
              "--context-length", 64, "--val-fraction", 0)  # fmt: skip
     with stage("train"):
         few = ("train.steps=2", "train.batch_rows=1", "train.warmup=1", "train.lr=2e-4",
@@ -115,7 +115,7 @@ def main() -> None:
     with stage("generate"):
         prompt = chosen.out / "prompt.txt"
         prompt.write_text("<bos><start_of_turn>user\nName a city.<end_of_turn>\n")
-        print(mypt("generate", "--model", out, "--dialect", f"{FORMAT}/", "--prompt", prompt,
+        print(mypt("generate", "--model", out, "--dialect", FORMAT, "--prompt", prompt,
                    "--max-new-tokens", 24, "--temperature", 0).stdout)  # fmt: skip
     peak = max(resource.getrusage(who).ru_maxrss for who in (0, resource.RUSAGE_CHILDREN))
     print(f"at most {peak >> 10} MB in a process")

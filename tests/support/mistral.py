@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt_spec.dialect import families
 
 VERSIONS = {"mistral": 7, "mistral-v13": 13}
-V11 = Path(__file__).parents[2] / "examples/mistral_v11"  # of one's own
+V11 = families()["mistral-v11"]
 _NORMALIZERS = {11: 7}  # those that another version has, too
 # The special tokens that a tekken.json of version 13 names beside those of version 7.
 _LATER = ("[AUDIO]", "[BEGIN_AUDIO]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]")

@@ -1,17 +1,17 @@
-"""The format of `examples/qwen3_coder`, in which calls and definitions are tags."""
+"""The format `qwen3-coder`, in which calls and definitions are tags."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 
 import mypt_spec
 from mypt_spec import Dialect
+from mypt_spec.dialect import families
 from tests.support.chat_shapes import Shape, typed_tools
 from tests.support.maker import Record
 
-FOLDER = Path(__file__).parents[2] / "examples/qwen3_coder"
+FOLDER = families()["qwen3-coder"]
 # Texts of Qwen3, whose tags are more, in calls of tools whose schemas have each type.
 SHAPE = Shape(
     name="qwen3", calls=2, ids="call_{}", keys=("city", "n", "unit_2", "q"), quoted=True, tools=typed_tools
@@ -20,7 +20,7 @@ SHAPE = Shape(
 
 @cache
 def dialect() -> Dialect:
-    return mypt_spec.load(FOLDER)
+    return mypt_spec.dialect("qwen3-coder")
 
 
 def without_ids(record: Record) -> Record:

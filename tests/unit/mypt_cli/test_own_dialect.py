@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import mypt_spec
 from mypt.convert import main as convert
 from mypt.lint.cli import main as lint
 from mypt.prepare.cli import main as prepare
@@ -167,29 +166,7 @@ def test_records_of_a_folder_are_converted(here: Path, capsys: pytest.CaptureFix
     assert "would lose" in capsys.readouterr().err
     assert convert(["q.jsonl", "--from", "qwen3", "--to", "./tutor", "-o", "back.jsonl"]) == 0
     assert read("back.jsonl") == [tutor]
-    plain, example = chat(user("u"), assistant("a")), f"{ROOT}/examples/mistral_v11"
+    plain, example = chat(user("u"), assistant("a")), "mistral-v11"
     write("m.jsonl", plain)
     assert convert(["m.jsonl", "--from", example, "--to", "chatml", "-o", "n.jsonl"]) == 0
     assert read("n.jsonl") == [plain]
-
-
-def test_the_folder_of_gemma_writes_what_its_template_writes() -> None:
-    """The template is the official one for chats without a system message."""
-    jinja2 = pytest.importorskip("jinja2")
-    template = jinja2.Template(
-        "{{ bos_token }}{% for m in messages %}<start_of_turn>"
-        "{{ 'model' if m.role == 'assistant' else m.role }}\n{{ m.content | trim }}"
-        "<end_of_turn>\n{% endfor %}",
-        keep_trailing_newline=True,
-    )
-    gemma = mypt_spec.load(ROOT / "examples" / "gemma3")
-    for texts in (["u", "a"], [" größe\n\n 東京", "<b>\n", "2", "x y"]):
-        roles = (user, assistant) * len(texts)
-        record = chat(*(make(text) for make, text in zip(roles, texts, strict=False)))
-        episode, findings = gemma.check(record)
-        assert episode is not None, findings
-        assert not findings
-        assert gemma.serialize(episode) == template.render(record, bos_token="<bos>")
-        encoded = gemma.encode(episode)
-        trained = gemma.tokenizer.decode(encoded.ids[encoded.loss == 1])
-        assert trained == "".join(f"{text.strip()}<end_of_turn>" for text in texts[1::2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +21,7 @@ from tests.support import scripted
 from tests.support.build import chat, function, user
 from tests.support.examples import examples
 
-FOLDER = str(Path(__file__).parents[3] / "examples/qwen3_coder")
+FOLDER = "qwen3-coder"
 OFTEN = settings(max_examples=examples(160))  # an example takes a moment
 D = mypt_spec.dialect(FOLDER)
 SCHEMA = function("find", {"zip": {"type": "string"}, "n": {"type": "integer"}}, required=["zip", "n"])["function"]["parameters"]  # fmt: skip

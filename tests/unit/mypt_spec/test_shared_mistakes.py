@@ -24,7 +24,7 @@ RECORDS = json.loads((grammar_root() / "records.schema.json").read_text(encoding
 ROWS: list[dict[str, Any]] = tomllib.loads(SOURCE)["mistake"]
 CHATS = [
     mypt_spec.dialect(path.parent)
-    for root in (grammar_root(), Path(__file__).parents[3] / "examples")
+    for root in (grammar_root(), grammar_root() / "families")
     for path in sorted(root.glob("*/records.toml"))
 ]
 S, U, A = system("x"), user("x"), assistant("x")

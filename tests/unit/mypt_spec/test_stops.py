@@ -17,11 +17,11 @@ from mypt_train.export.answers import answers
 from mypt_train.export.chat_facts import endings
 from mypt_train.export.response_template import response_template
 from tests.support.build import Record, assistant, chat, function, system, tool, user
-from tests.support.families import ALL
 from tests.support.naive_mask import naive_mask
 from tests.support.scripted import run_turn, tools_of
 
-GLM = ALL["glm"].dialect
+FOLDER = Path(__file__).parents[2] / "toy" / "glm"
+GLM = mypt_spec.dialect(FOLDER)
 CALL = {"type": "function", "function": {"name": "f", "arguments": {"q": 1}}}
 RECORDS: list[Record] = [
     chat(user("u"), assistant("a")),
@@ -100,7 +100,7 @@ def test_a_turn_with_a_call_goes_on_after_its_result() -> None:
     script = [*ids_of(f"x{call}{call}"), GLM.table.special["<|observation|>"]]
     script += [*ids_of("Done"), GLM.table.special["<|user|>"]]
     tools = tools_of(f=lambda _: "r")
-    controller, events = run_turn(script, tools, str(ALL["glm"].folder), text="u")
+    controller, events = run_turn(script, tools, str(FOLDER), text="u")
     assert [e.reason for e in events if isinstance(e, TurnEnd)] == ["stop"]
     roles = [m["role"] for m in controller.record()["messages"]]
     assert roles == ["user", "assistant", "tool", "tool", "assistant"]
@@ -131,7 +131,7 @@ def test_servers_stop_at_the_stops() -> None:
     ],
 )  # fmt: skip
 def test_stops_that_mean_nothing_are_refused(old: str, new: str, message: str) -> None:
-    text = Path(ALL["glm"].folder, "tokens.toml").read_text(encoding="utf-8")
+    text = (FOLDER / "tokens.toml").read_text(encoding="utf-8")
     assert old in text
     with pytest.raises(SpecError, match=message):
         load_table(text.replace(old, new))

@@ -19,13 +19,13 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Dialect, SpecError
 from mypt_spec.adapters.template_options import KEY, system_text_of
+from mypt_spec.dialect import families
 from mypt_spec.episode import as_read
 from mypt_spec.table_file import TomlFile
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from mypt_train.export.response_template import response_template
 from tests.support.build import Record, assistant, call, calls, chat, function, system, tool, user
-from tests.support.families import ALL, FAMILIES
 from tests.support.fast_paths import assert_same_ids, assert_sound
 from tests.support.huggingface import tokenizer
 from tests.support.scripted import ids_of, run_turn, tools_of
@@ -201,14 +201,13 @@ def test_a_default_thought_is_empty_and_has_a_place(tmp_path: Path) -> None:
 
 
 def test_a_record_is_converted_to_one_with_the_default() -> None:
-    family = ALL["smollm2"]
-    outcome = Converter("openai", str(family.folder)).record(chat(USER, FOUR))
+    outcome = Converter("openai", "smollm2").record(chat(USER, FOUR))
     assert (outcome.losses, outcome.findings) == ((), ())
     assert outcome.record["messages"][0]["content"].endswith("Hugging Face")
 
 
 def test_a_later_message_of_a_conversation_brings_no_second_one() -> None:
-    d = ALL["smollm2"].dialect
+    d = mypt_spec.dialect("smollm2")
     history = History(d)
     append_messages(history, [USER, FOUR])
     append_messages(history, [user("v")])
@@ -309,13 +308,13 @@ def test_records_by_role_strip_nothing(tmp_path: Path) -> None:
 
 def test_white_space_is_no_loss_of_a_conversion() -> None:
     record = chat(user(" u\n"), assistant("\n\nFour. "))
-    outcome = Converter("openai", str(ALL["gemma2"].folder)).record(record)
+    outcome = Converter("openai", "gemma2").record(record)
     assert (outcome.losses, outcome.findings) == ((), ())
     assert outcome.record == chat(user("u"), FOUR)
 
 
 def test_what_a_model_wrote_becomes_a_record() -> None:
-    d = ALL["gemma2"].dialect
+    d = mypt_spec.dialect("gemma2")
     episode, _ = d.parse(
         "<bos><start_of_turn>user\nu<end_of_turn>\n<start_of_turn>model\n\nFour.\n<end_of_turn>\n"
     )
@@ -478,7 +477,7 @@ def test_a_tag_may_not_be_spelled_by_a_system_message_and_a_question() -> None:
 
 
 def test_a_conversation_begins_with_the_block_of_system_messages_once() -> None:
-    d = ALL["deepseek_r1"].dialect
+    d = mypt_spec.dialect("deepseek-r1")
     history = History(d)
     append_messages(history, [USER, FOUR])
     append_messages(history, [user("v")])
@@ -508,13 +507,13 @@ def test_a_system_message_in_a_question_is_prepared_alike_by_each_way(
 # --- texts of options in each record, and results as JSON strings
 
 
-LLAMA = ALL["llama3_1"]
+LLAMA = mypt_spec.dialect("llama3.1")
 CALL = {"type": "function", "function": {"name": "f", "arguments": {"q": 1}}}
 ASKED = {"role": "assistant", "tool_calls": [CALL]}
 
 
 def test_the_texts_of_options_are_in_each_record() -> None:
-    d = LLAMA.dialect
+    d = LLAMA
     episode, findings = d.check(chat(USER, FOUR))
     assert findings == []
     assert "Today Date: 26 Jul 2024\n\n<|eot_id|>" in d.serialize(episode)
@@ -529,7 +528,7 @@ def test_the_texts_of_options_are_in_each_record() -> None:
 
 @pytest.mark.parametrize("content", ["20", "", 'say "hi"\n', "<|eot_id|>", "[1]", "\u2028\\"])
 def test_a_result_is_a_json_string(content: str) -> None:
-    d = LLAMA.dialect
+    d = LLAMA
     record = chat(USER, ASKED, tool(content), FOUR)
     episode, findings = d.check(record)
     assert {f.code for f in findings} <= {"MYP302", "MYP313", "MYP314"}
@@ -541,7 +540,7 @@ def test_a_result_is_a_json_string(content: str) -> None:
 
 def test_the_result_of_a_tool_is_a_json_string_in_a_chat() -> None:
     tools = tools_of(f=lambda arguments: {"sum": arguments["q"]})
-    d = LLAMA.dialect
+    d = LLAMA
     ids = [
         *d.tokenizer.encode('{"name": "f", "parameters":'),
         *d.tokenizer.encode('{"q": 1}}'),
@@ -559,19 +558,19 @@ def test_options_always_are_true_or_false(tmp_path: Path) -> None:
 
 
 def test_a_text_that_is_half_a_tag_when_it_is_stripped_is_looked_at() -> None:
-    ends, begins = LLAMA.dialect.table.edges
+    ends, begins = LLAMA.table.edges
     texts = ["a", *(f"x {half}\n" for half in ends), *(f"\n{half} x" for half in begins), "\n}"]
     rows = [
         json.dumps(chat(user(text), assistant(other))).encode()
         for text, other in [*((t, "a") for t in texts), *(("u", t) for t in texts)]
     ]
-    assert_sound(CleanFilter(Checker(LLAMA.dialect)), rows)
+    assert_sound(CleanFilter(Checker(LLAMA)), rows)
 
 
 # --- joins, with a spelling
 
 
-CALLING = FAMILIES / "deepseek_v3_1"
+CALLING = families()["deepseek-v3.1"]
 NEXT = (
     '{ special = "<｜tool▁call▁end｜>" }, { special = "<｜tool▁call▁begin｜>" },\n  { attr = "name"'
 )
@@ -584,14 +583,14 @@ NEXT = (
         ("tokens.toml", 'joins = "CALL_OPEN"', 'joins = "RESULT_OPEN"', "no terminal above that opens a block"),
         ("tokens.toml", 'body = "arguments"\norigin = "model"', 'body = "arguments"', "for blocks that the model writes"),
         ("tokens.toml", NEXT, NEXT.replace('"name"', '"id"'), "has the same attributes"),
-        ("deepseek_v3_1.lark", "TEXT* END\n", "TEXT* END | TEXT* CALL_NEXT TEXT+ CALL_CLOSE\n", "between two 'tool_call'"),
-        ("deepseek_v3_1.lark", "calls: TEXT*", "calls: TEXT* (CALL_OPEN TEXT+ CALL_CLOSE)*", "CALL_CLOSE: .* after it, too"),
+        ("deepseek-v3.1.lark", "TEXT* END\n", "TEXT* END | TEXT* CALL_NEXT TEXT+ CALL_CLOSE\n", "between two 'tool_call'"),
+        ("deepseek-v3.1.lark", "calls: TEXT*", "calls: TEXT* (CALL_OPEN TEXT+ CALL_CLOSE)*", "CALL_CLOSE: .* after it, too"),
     ],
 )  # fmt: skip
 def test_a_tag_between_blocks_that_cannot_be_written_is_refused(
     file: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
-    folder = shutil.copytree(CALLING, tmp_path / "deepseek_v3_1")
+    folder = shutil.copytree(CALLING, tmp_path / "deepseek-v3.1")
     text = (folder / file).read_text(encoding="utf-8")
     assert old in text
     (folder / file).write_text(text.replace(old, new), encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from tests.support.qwen3_coder import SHAPE, dialect, without_ids
 from tests.support.server_grammars import by_llguidance, by_xgrammar
 
 pytest.importorskip("transformers")
-FOLDER = str(Path(__file__).parents[3] / "examples/qwen3_coder")
+FOLDER = "qwen3-coder"
 FIELDS = {
     "zip": {"type": "string"}, "n": {"type": "integer"}, "x": {"type": "number"}, "flag": {"type": "boolean"},
     "all": {"type": "array", "items": {"type": "string"}}, "o": {"type": "object"},

@@ -48,7 +48,7 @@ def places(made: Decoder) -> list[Any]:
     return [e.places for e in engines if e.places is not None]
 
 
-TAGGED = str(Path(__file__).parents[4] / "examples/qwen3_coder")
+TAGGED = "qwen3-coder"
 SHORT = requiring(a={"type": "string", "minLength": 4, "maxLength": 20})
 ANSWERS = ("gabgpt", {"response": Response(regex="[a-z ]{9,30}[0-9]")})
 CALLS = ("mypt", {"tools": [SHORT], "engine": "llguidance"})

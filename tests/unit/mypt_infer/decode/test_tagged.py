@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from tests.support.build import assistant, call, function, user
 from tests.support.decoding import complete, generated
 from tests.support.examples import either
 
-FOLDER = Path(__file__).parents[4] / "examples/qwen3_coder"
+FOLDER = "qwen3-coder"
 PROMPT = Episode("qwen3-coder", (Message("user", (Part("text", "Hi"),)),))
 FIND = {
     "type": "object",
@@ -55,7 +54,7 @@ TYPES = types_of(TOOLS)
 
 @cache
 def decoder(**options: int) -> Decoder:
-    return Decoder(mypt_spec.load(FOLDER), TOOLS, engine="table", **options)
+    return Decoder(mypt_spec.dialect(FOLDER), TOOLS, engine="table", **options)
 
 
 def calls_of(text: str) -> list[tuple[str, dict[str, object]]]:
@@ -85,7 +84,7 @@ def test_every_budget_ends_legal(call: int | None) -> None:
 
 
 # A tag in a text, and what else a value between tags may not spell.
-SPELLED = "|".join(map(regex.escape, (*USUAL.marks, *mypt_spec.load(FOLDER).table.special)))
+SPELLED = "|".join(map(regex.escape, (*USUAL.marks, *mypt_spec.dialect(FOLDER).table.special)))
 END = r"\n</parameter>\n"
 # A text up to the tag after it. The line end before that tag belongs to the tag.
 TEXT = rf"(?s:(?:(?!{SPELLED}).)*){END}"
@@ -194,4 +193,4 @@ def test_a_schema_that_no_table_holds_is_refused_by_name(
         pytest.importorskip("llguidance")
     says = "no arguments between tags" if engine == "llguidance" else why
     with pytest.raises(SchemaFault, match=says):
-        Decoder(mypt_spec.load(FOLDER), [function("f", properties)], engine=engine)
+        Decoder(mypt_spec.dialect(FOLDER), [function("f", properties)], engine=engine)
