@@ -20,7 +20,7 @@ from mypt_spec.dialect import Dialect
 from tests.support.dialects import ALL
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-MOST = 20  # rounds of examples that a fault may stay hidden
+MOST = 100  # rounds of examples that a fault may stay hidden
 
 # Rows whose bits say nothing, as all that is inside of a masked block is masked: closing tags of
 # masked blocks, and blocks within these.
