@@ -1,4 +1,4 @@
-"""Calls as tags, in the folder `examples/qwen3_coder`: the text of the template, and what comes back.
+"""Calls as tags, in the format `qwen3-coder`: the text of the template, and what comes back.
 
 The template is that of tests/support/chat_templates.py, and the official one where it is at hand.
 """

@@ -20,6 +20,7 @@ from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import argument_spans
 from mypt_spec.bodies.tagged import read_tagged, write_tagged
+from mypt_spec.dialect import families
 from mypt_spec.table import SpecError
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export import server_files
@@ -30,7 +31,7 @@ from tests.support.fast_paths import assert_same_ids, assert_sound
 from tests.support.huggingface import tokenizer
 from tests.support.server_grammars import by_llguidance
 
-FOLDER = Path(__file__).parents[3] / "examples/qwen3_coder"
+FOLDER = families()["qwen3-coder"]
 KINDS = {
     "glm": ("", "\n", "", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", False),
     "glm 5": ("", "", "", "<arg_key>", "</arg_key><arg_value>", "</arg_value>", False),
@@ -64,7 +65,7 @@ def folder(name: str) -> str:
     table = (FOLDER / "tokens.toml").read_text(encoding="utf-8")
     row = f"tags = {{ function = {json.dumps(tags.function)}, argument = {json.dumps(tags.argument)}, python = {json.dumps(tags.python)} }}"  # fmt: skip
     (out / "tokens.toml").write_text(table.replace('body = "tagged"', f'body = "tagged"\n{row}'))
-    for file in ("qwen3_coder.lark", "records.toml"):
+    for file in ("qwen3-coder.lark", "records.toml"):
         (out / file).write_text((FOLDER / file).read_text(encoding="utf-8"))
     return str(out)
 
@@ -209,7 +210,7 @@ def test_the_decoder_writes_calls_that_fit(name: str) -> None:
     ],
 )
 def test_tags_that_no_reader_could_tell_apart_are_refused(row: str, problem: str, tmp_path: Path) -> None:  # fmt: skip
-    for file in ("qwen3_coder.lark", "records.toml", "tokens.toml"):
+    for file in ("qwen3-coder.lark", "records.toml", "tokens.toml"):
         text = (FOLDER / file).read_text(encoding="utf-8")
         (tmp_path / file).write_text(
             text.replace('body = "tagged"', f'body = "tagged"\ntags = {{ {row} }}')
