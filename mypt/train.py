@@ -75,11 +75,6 @@ def _options(out: Parser) -> None:
     add = out.group("output")
     add("-o --out DIR", "checkpoints and log; an empty folder, or a new one", required=True)
     add("--resume", "go on from the last checkpoint in --out")
-    add(
-        "--mirror URL",
-        "copy each checkpoint to this folder of a store too (s3://, gs://, az://); --resume brings "
-        "the last one from there if --out has none",
-    )
     add = out.group("performance")
     add(
         "--threads N",
@@ -105,7 +100,7 @@ def _run(chosen: argparse.Namespace) -> None:
             raise
         raise ConfigError("training needs torch: pip install 'mypt-tags[train]'") from None
 
-    refuse_url(chosen.out, what="a folder", then="let --mirror URL copy checkpoints to the store")
+    refuse_url(chosen.out, what="a folder", then="copy its checkpoints to the store")
     if chosen.config is None and chosen.init_from is None:
         raise ConfigError("name a --config, such as tiny, or a model with --init-from")
     config = Config.load(chosen.config or "finetune").set(chosen.set)
@@ -117,7 +112,7 @@ def _run(chosen: argparse.Namespace) -> None:
     report = train(
         chosen.data, config, chosen.out, steps=chosen.steps, phases=_phases(chosen.phases),
         init_from=chosen.init_from, resume=chosen.resume, legality=measured,
-        mirror=chosen.mirror, verify=not chosen.no_verify, cache=cache, quiet=chosen.quiet,
+        verify=not chosen.no_verify, cache=cache, quiet=chosen.quiet,
     )  # fmt: skip
     if report.first and sys.stdout.isatty():  # a person has seen the rest as progress
         print(f"{report.folder}: step {report.step}, loss {report.loss:.4f}")

@@ -68,7 +68,7 @@ from mypt_train.training.parts.distributed import (
 )
 from mypt_train.training.parts.log import BOARD, LOG, Log
 from mypt_train.training.parts.optimizer import adamw, rate
-from mypt_train.training.parts.storage import Mirror, Saver, restore
+from mypt_train.training.parts.storage import Saver, restore
 
 __all__ = [
     "CheckpointError",
@@ -122,7 +122,6 @@ def train(
     init_from: str | Path | None = None,
     resume: bool = False,
     legality: Legality | None = None,
-    mirror: str | None = None,
     verify: bool = True,
     cache: Cache | None = None,
     quiet: bool = True,
@@ -134,8 +133,6 @@ def train(
     - `init_from`: a model folder to begin with.
     - `resume`: continue from the last checkpoint in `out`, with the same data and config.
     - `legality`: measures how often the model answers legally; `mypt.legality.legality` makes it.
-    - `mirror`: the URL of a store, or a folder, to which checkpoints are copied; `resume` brings
-      the last one from there if `out` has none.
     - `verify`: compare the SHA-256 of all data files first.
     - `cache`: where the shards of folders in stores are kept.
 
@@ -146,12 +143,8 @@ def train(
     settings, out = Config.load(config), Path(out)
     folders = [data] if isinstance(data, str | Path) else list(data)
     with joined(timeout=settings.train.timeout) as world:
-        store = None if mirror is None else Mirror(mirror)
-        if store is not None and world.first:
-            store.begin(out, resume=resume)
-        world.wait()
         run = _Run(
-            folders, settings, out, phases, init_from, world, legality, store, resume=resume,
+            folders, settings, out, phases, init_from, world, legality, resume=resume,
             verify=verify, cache=cache, quiet=quiet or not world.first,
         )  # fmt: skip
         last = settings.train.steps if steps is None else steps
@@ -173,7 +166,7 @@ class _Run:
     def __init__(
         self, folders: Sequence[str | Path], config: Config, out: Path,
         phases: Iterable[int] | None, init_from: str | Path | None,
-        world: World, legality: Legality | None, store: Mirror | None, *,
+        world: World, legality: Legality | None, *,
         resume: bool, verify: bool, cache: Cache | None, quiet: bool,
     ) -> None:  # fmt: skip
         self.config, self.out, self.world, self.legality = config, out, world, legality
@@ -254,7 +247,7 @@ class _Run:
         if last is not None:
             restore(last, model, self.optimizer, world)
         beside = self.train.dialect.all_files | checkpoint.generation_of(last or source)
-        self.saver = Saver(out, model, self.optimizer, c, world, beside, store)
+        self.saver = Saver(out, model, self.optimizer, c, world, beside)
         self.best = math.inf if before is None else before.get("best", math.inf)
         self.stale = 0  # validations since the best one
         self.result = Report(self.begin, math.nan, last or out, world.first)
@@ -359,7 +352,6 @@ class _Run:
             log.show(note)
         meter = Meter(self.world, weights)
         for step in range(self.begin, last):
-            self.world.note(step + 1)
             rows = next(s for s in self.stages if s.begin <= step < s.end).rows(step, c.batch_rows)
             mine = share(rows, self.world.rank, self.world.size, c.micro_rows)
             every = c.train_on == "all"

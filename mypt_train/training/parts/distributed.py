@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,17 +18,15 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mypt_model.pretrained import Net
-from mypt_train.training.parts.watch import SILENT, Watch
 
 
 @dataclass(frozen=True)
 class World:
-    """This process among all. `first` writes and prints. `watch` sees whether the others live."""
+    """This process among all. `first` writes and prints."""
 
     rank: int
     size: int
     device: torch.device
-    watch: Watch | None = None
 
     @property
     def first(self) -> bool:
@@ -52,11 +49,6 @@ class World:
             dist.broadcast_object_list(shared, src=0, device=self.device)
         return shared[0]
 
-    def note(self, step: int) -> None:
-        """Tells the other processes at which step this one is."""
-        if self.watch is not None:
-            self.watch.note(step)
-
     def wait(self) -> None:
         """Waits until all processes are here."""
         if self.size > 1:
@@ -67,7 +59,7 @@ ALONE = World(0, 1, torch.device("cpu"))
 
 
 class ProcessLost(Exception):
-    """A process of several is gone, or never came; the message names it and says what to do."""
+    """A process of several is gone, or never came; the message says what to do."""
 
 
 @contextlib.contextmanager
@@ -86,7 +78,7 @@ def joined(device: str | None = None, *, timeout: float = 1800) -> Iterator[Worl
         yield World(0, 1, where)
         return
     try:
-        watch = _watched(rank, size, where, timeout)
+        _join(rank, size, where, timeout)
     except (RuntimeError, ValueError) as error:
         reason = str(error).partition("\n")[0].rstrip(". ")
         raise ProcessLost(
@@ -94,16 +86,16 @@ def joined(device: str | None = None, *, timeout: float = 1800) -> Iterator[Worl
             "torchrun"
         ) from None
     try:
-        yield World(rank, size, where, watch)
-    except BaseException as error:
-        if isinstance(error, RuntimeError) and _LOST.search(str(error)):
-            raise ProcessLost(watch.blame()) from None
-        watch.leave(str(error) or type(error).__name__)
-        raise
-    else:
-        watch.leave()
+        yield World(rank, size, where)
+    except RuntimeError as error:
+        if not _LOST.search(str(error)):
+            raise
+        raise ProcessLost(
+            f"process {rank} of {size} lost the others: one has ended, or its machine is gone; see "
+            "what it said, and go on from the last whole checkpoint with --resume, with as many "
+            "processes as there are"
+        ) from None
     finally:
-        watch.close()
         dist.destroy_process_group()
 
 
@@ -111,28 +103,20 @@ def joined(device: str | None = None, *, timeout: float = 1800) -> Iterator[Worl
 _LOST = re.compile(r"gloo|NCCL|[Cc]onnection|Broken pipe|[Tt]imed out|Socket")
 
 
-def _watched(rank: int, size: int, where: torch.device, timeout: float) -> Watch:
-    stores: Any = dist
+def _join(rank: int, size: int, where: torch.device, timeout: float) -> None:
     wait = timedelta(seconds=timeout)
-
-    def client() -> Any:
-        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        return stores.TCPStore(address, port, is_master=False, timeout=wait)
-
     backend = "nccl" if where.type == "cuda" else "gloo"
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         # The launcher may keep its store when it starts the processes again, with the addresses of
         # those that have ended.
         attempt = f"attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-        first = stores.PrefixStore(attempt, client())
+        stores: Any = dist
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        store = stores.TCPStore(address, port, is_master=False, timeout=wait)
+        first = stores.PrefixStore(attempt, store)
         dist.init_process_group(backend, store=first, rank=rank, world_size=size, timeout=wait)
     else:
         dist.init_process_group(backend, timeout=wait)
-    run = [secrets.token_hex(4)]
-    dist.broadcast_object_list(run, src=0, device=where)
-    return Watch(
-        stores.PrefixStore(run[0], client()), rank, size, silent=min(SILENT, timeout)
-    ).start()
 
 
 def use_threads(threads: int | None, hidden_size: int, world: World) -> int | None:

@@ -1,4 +1,4 @@
-"""Writes the checkpoints of a run, whole or in pieces, reads one back, and mirrors all in a store.
+"""Writes the checkpoints of a run, whole or in pieces, and reads one back.
 
 Input: a model and an optimizer over all processes. Output: `step_<number>/`, which any number of
 processes can read.
@@ -11,9 +11,6 @@ of its files, the first process collects them, and only it writes config.json an
 file, trainer.json, which lists all others. The folder then gets its name. So a run that is killed
 at any point leaves a whole checkpoint or one that nothing reads. Before the next checkpoint begins,
 and at the end, all processes wait for the one that is being written.
-
-A mirror has the same files in a store. trainer.json is the last file of a checkpoint that is copied
-and the first that is deleted, so only checkpoints with this file are whole.
 """
 
 from __future__ import annotations
@@ -36,14 +33,11 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from mypt_cli import atomic
-from mypt_cli.store import Store
-from mypt_model.folder import TRAINER, checkpoints
 from mypt_model.pieces import OF_OPTIMIZER, OF_WEIGHTS, SHARDS, is_sharded
 from mypt_model.pretrained import Net
 from mypt_train.training.parts import checkpoint, lora
 from mypt_train.training.parts.config import ConfigError, TrainConfig
 from mypt_train.training.parts.distributed import World, local_tensor
-from mypt_train.training.parts.log import LOG
 
 # Of processes that share their weights, a checkpoint of more bytes than this is written in pieces.
 MAX_UNSHARDED = 4 << 30
@@ -56,15 +50,14 @@ class Saver:
     """Writes the checkpoints of a run into the folder `out`; all processes have one, used alike.
 
     It is a context: its end waits for what is being written. `beside` are further files, by name.
-    Each checkpoint is then copied to the `mirror`, which counts as writing it.
     """
 
     def __init__(
         self, out: Path, model: Net, optimizer: torch.optim.Optimizer, config: TrainConfig,
-        world: World, beside: Mapping[str, bytes], mirror: Mirror | None = None,
+        world: World, beside: Mapping[str, bytes],
     ) -> None:  # fmt: skip
         self.out, self.model, self.optimizer, self.world = out, model, optimizer, world
-        self.keep, self.beside, self.mirror = config.keep, beside, mirror
+        self.keep, self.beside = config.keep, beside
         self.sharded = config.checkpoint == "sharded"
         if config.checkpoint == "auto" and world.shares(config.parallel):
             self.sharded = checkpoint.size_of(model) > MAX_UNSHARDED
@@ -93,10 +86,7 @@ class Saver:
                 self.out, step, self.model, self.optimizer, facts, self.world, keep=self.keep,
                 beside=self.beside,
             )  # fmt: skip
-            if self.mirror is None:
-                self.saved.append((step, path))
-            else:
-                self.pending = step, self.thread.submit(self._copied, path)
+            self.saved.append((step, path))
             return
         weights = {name: weight.detach() for name, weight in lora.merged(self.model).items()}
         checkpoint.refuse_spoilt(self.out, step, self._spoilt(weights))
@@ -168,11 +158,6 @@ class Saver:
                 checkpoint.drop_old(self.out, self.keep)
         except (OSError, SafetensorError) as error:
             raise checkpoint.unwritten(path, error) from None
-        return self._copied(path)
-
-    def _copied(self, path: Path) -> Path:
-        if self.mirror is not None and self.world.first:
-            self.mirror.push(path, self.keep)
         return path
 
     def _collected(self, mine: checkpoint.Files) -> checkpoint.Files:
@@ -223,54 +208,3 @@ def storage(name: str) -> Any:
     if result is None:
         raise ConfigError("checkpoints in pieces need torch 2.9 or later: pip install -U torch")
     return result
-
-
-class Mirror:
-    """A copy of a run in a store or folder. All methods raise StoreError, naming the object."""
-
-    def __init__(self, url: str) -> None:
-        self.store = Store.at(url)
-
-    def push(self, path: Path, keep: int) -> None:
-        """Copies a checkpoint and the log of its run; deletes all but the last `keep` there."""
-        files = [file for file in path.rglob("*") if file.is_file()]
-        for file in sorted(files, key=lambda file: (file.name == TRAINER, file)):
-            self.store.put(f"{path.name}/{file.relative_to(path).as_posix()}", file)
-        log = path.with_name(LOG)
-        if log.is_file():
-            self.store.put(LOG, log)
-        for old in self.complete_steps()[:-keep]:
-            keys = [entry.key for entry in self.store.entries(old)]
-            for key in sorted(keys, key=lambda key: not key.endswith(f"/{TRAINER}")):
-                self.store.delete(key)
-
-    def complete_steps(self) -> list[str]:
-        """Returns the names of the checkpoints in the store that are whole, oldest first."""
-        keys = [entry.key.split("/") for entry in self.store.entries()]
-        steps = [key[0] for key in keys if len(key) == 2 and key[1] == TRAINER]
-        return sorted((s for s in steps if s[5:].isdecimal()), key=lambda step: int(step[5:]))
-
-    def begin(self, out: Path, *, resume: bool) -> None:
-        """Brings the last checkpoint and the log to the folder `out`, if it has no checkpoint.
-
-        Digests are compared when the checkpoint is read. Raises CheckpointError for a run that does
-        not `resume` the one in the store.
-        """
-        names = self.complete_steps()
-        if names and not resume:
-            raise checkpoint.CheckpointError(
-                f"{self.store.name('')}: holds {names[-1]} of an earlier run; go on with --resume, "
-                "or name another folder with --mirror"
-            )
-        if not names or (out.exists() and checkpoints(out)):
-            return
-        out.mkdir(parents=True, exist_ok=True)
-        if self.store.exists(LOG):
-            atomic.write(out / LOG, [self.store.read(LOG)])
-        with atomic.folder(out / names[-1]) as part:
-            for entry in self.store.entries(names[-1]):
-                file = part / entry.key.partition("/")[2]
-                file.parent.mkdir(parents=True, exist_ok=True)
-                stored = self.store.open(entry.key, etag=entry.etag, size=entry.size)
-                with stored as data, file.open("wb") as copy:
-                    shutil.copyfileobj(data, copy, 1 << 20)

@@ -267,7 +267,6 @@ def test_an_output_that_is_a_url_is_refused(
     assert mypt([*words, "--out", "s3://me:pw@bucket/run"]) == 2
     errors = capsys.readouterr().err
     assert "s3://***@bucket/run: is a URL; name a" in errors
-    assert ("--mirror URL" in errors) == (words[0] == "train")
     assert not [*tmp_path.iterdir()]
 
 

@@ -1,14 +1,11 @@
-"""A process that is killed is named by the others, and any number of processes goes on.
+"""When a process is killed, the others end, and any number of processes goes on.
 
 The run that is killed here is the one that is resumed, with one process and with three.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -20,13 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import write
-from tests.support.children import child
 from tests.support.tolerance import assert_close, forward_terms, is_close, path_of, tensors_apart
 from tests.support.training import SHAPE, config, log, processes, small_data
 from tests.support.vocabulary import small
 
 torch = pytest.importorskip("torch")
-from torch.distributed import HashStore  # noqa: E402
 
 from mypt_model.folder import checkpoints, read_weights  # noqa: E402
 from mypt_model.llama import random_transformer  # noqa: E402
@@ -36,7 +31,6 @@ from mypt_train.training.corpus import corpus, open_data  # noqa: E402
 from mypt_train.training.objective import Objective  # noqa: E402
 from mypt_train.training.parts.config import Config  # noqa: E402
 from mypt_train.training.parts.distributed import World as Ranks  # noqa: E402
-from mypt_train.training.parts.watch import HURRIED, SILENT, Watch, identity  # noqa: E402
 from mypt_train.training.trainer import train  # noqa: E402
 
 pytestmark = pytest.mark.numeric
@@ -50,14 +44,15 @@ DIES = f"""
 import os, signal, sys
 from mypt.train import main
 from mypt_train.training import begin
-from mypt_train.training.parts import watch
+from mypt_train.training.objective import Objective
 begin.random_transformer = None  # no process makes the whole model
-real = watch.Watch.note
-def note(self, step):
-    real(self, step)
-    if step == {KILLED + 1} and self.rank == 1:
+real, done = Objective.step, []
+def step(self, *arguments):
+    done.append(1)
+    if len(done) > {KILLED} and self.world.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-watch.Watch.note = note
+    return real(self, *arguments)
+Objective.step = step
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -94,13 +89,12 @@ def steps(folder: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def test_the_others_say_who_was_killed(killed: Run) -> None:
+def test_the_others_end_and_say_why(killed: Run) -> None:
     first, second = killed.ends
     assert second.returncode == -9
     assert first.returncode == 2, first.stderr
     (error,) = (line for line in first.stderr.splitlines() if "mypt-train: error:" in line)
-    assert "process 1 of 2 (" in error
-    assert "is gone: it ended without saying why" in error
+    assert "process 0 of 2 lost the others: one has ended" in error
     assert "go on from the last whole checkpoint with --resume" in error
     folder = checkpoints(killed.out)[-1]
     assert int(folder.name[5:]) in (2, 4), "whole, as trainer.json says"
@@ -169,111 +163,3 @@ def test_a_batch_without_rows_counts_for_nothing(name: str, killed: Run) -> None
     loss = objective.step(model, [nothing], 1)
     assert float(loss) == 0
     assert all(w.grad is not None and not w.grad.any() for w in model.parameters())
-
-
-class World:
-    """Watches of some processes on one store, with a clock that is set by hand."""
-
-    def __init__(self, size: int) -> None:
-        self.now, store = 0.0, HashStore()
-        self.watches = [Watch(store, rank, size, clock=lambda: self.now) for rank in range(size)]
-
-    def after(self, seconds: float, *silent: int) -> list[str]:
-        """Returns the verdicts known to the processes that are alive, second by second."""
-        alive = [w for w in self.watches if w.rank not in silent]
-        for _ in range(round(seconds)):
-            self.now += 1
-            for watch in alive:
-                watch.beat()
-        return [watch.beat() for watch in alive]
-
-
-def test_a_process_that_is_silent() -> None:
-    world = World(3)
-    assert world.after(3 * SILENT) == ["", "", ""]
-    assert world.after(SILENT - 2, 1) == ["", ""]
-    first, third = world.after(4, 1)
-    assert first.startswith("process 1 of 3 (")
-    assert first == third
-    assert "no sign of life for 61 s" in first
-
-
-def test_two_processes_after_an_exchange_has_failed() -> None:
-    world = World(4)
-    world.after(2)
-    world.watches[3].store.set("hurry", b"1")
-    first, fourth = world.after(HURRIED + 3, 1, 2)
-    assert first == fourth
-    assert first.startswith("processes 1, 2 of 4 (")
-
-
-def test_the_first_process_is_silent() -> None:
-    world = World(2)
-    world.after(2)
-    (verdict,) = world.after(SILENT + 2, 0)
-    assert verdict.startswith("process 0 of 2 (")
-
-
-def test_a_process_that_says_why_it_stops() -> None:
-    world = World(3)
-    world.after(2)
-    world.watches[2].leave("the disk is full")
-    first, second = world.after(2, 2)
-    assert first == second
-    assert first.startswith("process 2 of 3 (")
-    assert "stopped: the disk is full; " in first
-
-
-def test_nobody_is_silent_but_one_is_behind() -> None:
-    world = World(3)
-    for watch in world.watches:
-        watch.note(4 if watch.rank == 1 else 5)
-    world.watches[0].store.set("hurry", b"1")
-    assert world.after(2 * HURRIED) == ["", "", ""]
-    for verdict in world.after(2 * HURRIED):
-        assert verdict.startswith("process 1 of 3")
-        assert "did not come to step 5 in time" in verdict
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-@pytest.mark.parametrize("gone", [0, 1, 2])
-@pytest.mark.parametrize("reaped", [False, True])
-def test_a_process_of_this_machine_that_has_ended_is_seen_at_once(gone: int, reaped: bool) -> None:
-    with child([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        world = World(3)
-        world.watches[gone].mine |= identity(other.pid)
-        assert world.after(3) == ["", "", ""]
-        other.kill()
-        if reaped:
-            other.wait()
-        else:  # its launcher has not looked yet
-            os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
-        first, second = world.after(3, gone)
-    assert first == second
-    assert first.startswith(f"process {gone} of 3 (")
-    assert f"process id {other.pid}) is gone: it ended without saying why; " in first
-
-
-def test_a_process_that_said_that_it_is_done_may_end() -> None:
-    with child([sys.executable, "-c", ""]) as other:
-        world = World(2)
-        world.watches[1].mine |= identity(other.pid)
-        world.after(2)
-        world.watches[1].leave()
-        other.wait(timeout=60)
-    assert world.after(3, 1) == [""]
-
-
-def test_processes_of_other_machines_are_not_looked_for() -> None:
-    world = World(2)
-    world.watches[1].mine |= {"id": 2**22 + 1, "machine": "elsewhere"}
-    assert world.after(3) == ["", ""]
-
-
-def test_processes_that_end_are_not_missed() -> None:
-    world = World(2)
-    world.after(2)
-    world.watches[1].leave()
-    assert world.after(2 * SILENT, 1) == [""]
-    world.now += 10 * SILENT  # all machines were asleep
-    assert World(2).after(2) == ["", ""]

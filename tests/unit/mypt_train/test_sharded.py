@@ -14,14 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.build import contents
-from tests.support.training import config, log, small_data
+from tests.support.training import config, small_data
 
 torch = pytest.importorskip("torch")
 from torch.distributed.checkpoint import HuggingFaceStorageWriter  # noqa: E402
 
 from mypt.export import main as exports  # noqa: E402
-from mypt_cli.store import Store, StoreError  # noqa: E402
 from mypt_model.folder import checkpoints, read_weights  # noqa: E402
 from mypt_model.shape import ModelError  # noqa: E402
 from mypt_train.training.parts import storage  # noqa: E402
@@ -158,43 +156,6 @@ def test_others_read_it(runs: Path, sft: Path, tmp_path: Path) -> None:
     assert exports([str(runs / "whole"), str(tmp_path / "wanted")]) == 0
     mine, theirs = (tmp_path / name / "model.safetensors" for name in ("exported", "wanted"))
     assert mine.read_bytes() == theirs.read_bytes()
-
-
-@pytest.mark.parametrize("kind", ["whole", "sharded"])
-def test_a_mirror_has_what_the_folder_has(
-    kind: str, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A copy that stops before its last file is not taken; the one before it is brought back."""
-    chosen, url = config(steps=4, save_every=1, checkpoint=kind), str(tmp_path / "store")
-    train(sft, chosen, tmp_path / "run", mirror=url, steps=3)
-    assert steps_of(tmp_path / "store") == steps_of(tmp_path / "run")
-    assert [p.name for p in checkpoints(tmp_path / "store")] == ["step_000002", "step_000003"]
-    with pytest.raises(CheckpointError, match=r"store: holds step_000003 of an earlier run"):
-        train(sft, chosen, tmp_path / "other", mirror=url)
-    assert not (tmp_path / "other").exists()
-    real = Store.put
-
-    def put(self: Store, key: str, given: Any) -> None:
-        if key == f"{LAST}/trainer.json":
-            raise StoreError(f"{key}: is denied", "denied")
-        real(self, key, given)
-
-    monkeypatch.setattr(Store, "put", put)
-    with pytest.raises(StoreError, match=r"step_000004/trainer.json: is denied"):
-        train(sft, chosen, tmp_path / "run", mirror=url, resume=True)
-    monkeypatch.undo()
-    assert (tmp_path / "store" / LAST / "config.json").exists()
-    report = train(sft, chosen, tmp_path / "other", mirror=url, resume=True)
-    assert log(tmp_path / "other")[-1]["step"] == 4
-    mine, theirs = read_weights(report.folder), read_weights(tmp_path / "run" / LAST)
-    assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
-    (begin,) = [e for e in log(tmp_path / "other") if e["event"] == "begin" and e["step"]]
-    assert begin["step"] == 3
-    assert steps_of(tmp_path / "store") == steps_of(tmp_path / "other")
-
-
-def steps_of(folder: Path) -> dict[str, bytes]:
-    return {name: data for name, data in contents(folder).items() if name.startswith("step_")}
 
 
 def test_configs_that_cannot_be() -> None:
