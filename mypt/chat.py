@@ -36,8 +36,7 @@ Answers are shown; --verbose or /show shows what was thought, called and found, 
 chat shows its commands. What is typed is remembered for the next chat, in the folder mypt-tags of
 $XDG_STATE_HOME or ~/.local/state (macOS: ~/Library/Application Support).
 A transcript is a record: mypt-lint checks it, mypt-prepare trains on it. Turns that cannot be
-trained on are left out of its messages, and named. While a conversation goes on, it is in
-FILE.<letters>.part; what a killed chat has left is added to FILE by the next one.
+trained on are left out of its messages, and named.
 Exit status: 0 done, 2 failure.
 """
 

@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mypt_cli.words import counted
 from mypt_infer.chat.journal import Journal
 from mypt_infer.chat.opening import Setup
 from mypt_infer.chat.prompt import Prompt
@@ -45,9 +44,6 @@ class Session:
         self.journal = Journal(transcript) if transcript is not None else None
         # What /save has written of this conversation, by file.
         self.saved: dict[Path, bytes] = {}
-        if self.journal is not None and (number := self.journal.recover()):
-            added = counted(number, "conversation")
-            self._report(f"{self.journal.path}: added {added} of chats that were killed")
 
     @property
     def turns(self) -> int:
@@ -155,7 +151,7 @@ class Session:
             return "nothing was said yet"
         journal = Journal(path)
         if self.journal is not None and self.journal.path == journal.path:
-            return f"{path} is the file of --transcript: it is added there when it ends"
+            return f"{path} is the file of --transcript: it is there after each turn"
         before = self.saved.get(journal.path)
         record = self.controller.record()
         if before is not None:
@@ -206,14 +202,12 @@ def place(engine: WorkspaceEngine | None, note: str) -> str:
 def find(place: str) -> tuple[dict[str, Any], Path, bytes]:
     """Returns a record, its file and its line: the last one, or, for `FILE:N`, that of line N.
 
-    What a killed chat has left for the file is added to it first. Raises OSError, or ValueError
-    saying where there is no conversation that can be continued.
+    Raises OSError, or ValueError saying where there is no conversation that can be continued.
     """
     name, _, number = place.rpartition(":")
     path, nth = Path(place).expanduser(), 0
     if name and number.isascii() and number.isdigit() and not path.exists():
         path, nth = Path(name).expanduser(), int(number)
-    Journal(path).recover()
     match = None
     with path.open("rb") as file:
         for at, line in enumerate(file, 1):
