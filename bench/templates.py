@@ -50,11 +50,13 @@ def broken(derived: Derived, model: ModelFolder, seeds: range) -> dict[str, str]
     """Returns how levels differ on other conversations that are claimed to be proved."""
     out = {}
     with tempfile.TemporaryDirectory() as place, Renderings(model) as render:
-        dialect = derived.load(Path(place)) if derived.files else None
+        dialect, render.unwritten = (
+            derived.load(Path(place)) if derived.files else None,
+            derived.unwritten,
+        )
         for level in derived.levels if dialect is not None else ():
             if dialect is not None and level.is_proved:
-                end = derived.shape.unwritten if derived.shape is not None else ""
-                again = prove(dialect, render, Level(level.name), seeds, unwritten=end)
+                again = prove(dialect, render, Level(level.name), seeds)
                 out |= {level.name: again.reason} if again.unequal else {}
     return out
 

@@ -35,12 +35,16 @@ _FIRST_SEED = 1_000_000  # of conversations that the learner never sees
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A format that was learned: its files by name, empty if nothing is proved, and its levels."""
+    """A format that was learned: its files by name, empty if nothing is proved, and its levels.
+
+    `unwritten` is as in `Renderings`.
+    """
 
     name: str
     files: dict[str, str]
     levels: tuple[Level, ...]
     shape: Shape | None
+    unwritten: str = ""
 
     def load(self, folder: Path, vocabulary: str | None = None) -> Dialect:
         """Writes the files into a folder, and returns the format. Raises SpecError."""
@@ -83,8 +87,8 @@ class _Deriving:
                 return Derived(self.name, {}, levels, shape)
             dialect, texts = self._loaded(shape)
             texts["vectors.json"] = json.dumps([*self._vectors(dialect)], indent=2) + "\n"
-            texts["SPEC.md"] = spec(self.name, shape, levels)
-        return Derived(self.name, texts, levels, shape)
+            texts["SPEC.md"] = spec(self.name, shape, levels, self.render.unwritten)
+        return Derived(self.name, texts, levels, shape, self.render.unwritten)
 
     def _learned(self) -> Shape:
         """Returns a shape that is equal wherever the learner looks. Raises NotLearnedError."""
@@ -107,14 +111,7 @@ class _Deriving:
         level = Level(name)
         for one in _restricted(shape):
             dialect, _ = self._loaded(one)
-            level = prove(
-                dialect,
-                self.render,
-                Level(name),
-                _LEARNED_ON,
-                blanks=_BLANKS,
-                unwritten=one.unwritten,
-            )
+            level = prove(dialect, self.render, Level(name), _LEARNED_ON, blanks=_BLANKS)
             if level.is_proved:
                 return one
         raise NotLearnedError(level.reason)
@@ -127,14 +124,7 @@ class _Deriving:
         for name, why in whys.items():
             level = Level(name, why)
             if not why:
-                prove(
-                    dialect,
-                    self.render,
-                    level,
-                    self.seeds,
-                    self.encoding,
-                    unwritten=shape.unwritten,
-                )
+                prove(dialect, self.render, level, self.seeds, self.encoding)
             if not why and not level.is_proved and name == "thoughts":
                 return self._proved(_without_thoughts(shape, level.reason))
             if not why and not level.is_proved and name != "chat":

@@ -5,6 +5,7 @@ the next are told apart, by what stays the same if the neighbours change. Whatev
 raises NotLearnedError with the reason: nothing is guessed.
 """
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ _STRIPS = {
 }
 _S, _Q, _A, _Q2, _A2 = words(5)
 _T = words(10)[-1]
+_OPENED = re.compile(r"<(\w+)>\n?")  # with which a prompt ends if the model begins with a thought
 _EDGES = (f" \n {_T} \n\n", f"\n\n{_T}\n")  # a text with white space around it
 
 
@@ -70,8 +72,10 @@ class Learner:
         answer_end, to_user = between[:size], between[size:]
         tail = end.removeprefix(answer_end)
         replaces = bool(tail) and tail == end  # in place of the tag after an earlier answer
-        prompts = bool(tail) and prompt.endswith(tail) and not replaces
-        if not (replaces or end.startswith(answer_end)) or (replaces and prompt.endswith(tail)):
+        if end.startswith(answer_end) and tail and prompt.endswith(tail):
+            self.render.unwritten = tail
+            return self.shape()
+        if not (replaces or end.startswith(answer_end)) or prompt.endswith(tail or " "):
             raise NotLearnedError(f"an answer ends with {answer_end!r}, and the last with {end!r}")
         begin = first.removesuffix(to_user)
         if not to_user or not first.endswith(to_user):
@@ -83,8 +87,7 @@ class Learner:
         earlier, last = earlier.removeprefix(prefix), last.removeprefix(prefix)
         user = Block(to_user, closer)
         answer = Block(header[len(closer) :], answer_end, prefix=prefix)
-        shape = Shape(begin, user, answer, tail="" if prompts else tail, ends=replaces)
-        shape = replace(shape, unwritten=tail if prompts else "")
+        shape = Shape(begin, user, answer, tail=tail, ends=replaces)
         try:
             shape = self._with_system(shape, two[1:])
         except NotLearnedError as error:
@@ -95,9 +98,13 @@ class Learner:
             always = bool(last) and earlier == last
             shape = self._with_thoughts(shape, last, prompt[len(header) :], always=always)
         except NotLearnedError as error:
-            if header != prompt:
+            opened = _OPENED.fullmatch(prompt[len(header) :])
+            if header != prompt and opened is None:
                 raise NotLearnedError(f"a prompt ends with {prompt[-30:]!r}: {error}") from None
             shape = replace(shape, no_thoughts=str(error))
+            if opened is not None:
+                thought = Block(opened[0], f"</{opened[1]}>")
+                shape = replace(shape, thought=thought, opens=True)
         if (earlier and not shape.always) or (last and shape.thought is None):
             raise NotLearnedError(f"an answer begins with {earlier or last!r}, which no prompt has")
         for name in ("user", "answer", "system", "thought"):

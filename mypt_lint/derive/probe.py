@@ -44,7 +44,13 @@ class _Rendering:
 
 
 class Renderings:
-    """What a model's templates make of conversations, each rendered once."""
+    """What a model's templates make of conversations, each rendered once.
+
+    `unwritten` is left out of the end of texts: the header of an answer, where a template writes
+    that after each conversation.
+    """
+
+    unwritten = ""
 
     def __init__(self, model: ModelFolder) -> None:
         args = _Rendering, model.templates, model.special
@@ -79,7 +85,8 @@ class Renderings:
         `how` is "", "prompt" (what a model continues), or "later" (on another day).
         """
         outcome = self._outcome(messages, tools, how, **options)
-        return outcome if isinstance(outcome, str) else None
+        end = self.unwritten if how != "prompt" else ""
+        return outcome.removesuffix(end) if isinstance(outcome, str) else None
 
     def refusal(self, messages: Probe, tools: Any = None) -> str:
         """Returns why a conversation has no text; "" if it has one."""

@@ -59,14 +59,13 @@ class Level:
 
 def prove(
     dialect: Dialect, render: Renderings, level: Level, seeds: range,
-    model: ModelFolder | None = None, blanks: float = 0.03, unwritten: str = "",
+    model: ModelFolder | None = None, blanks: float = 0.03,
 ) -> Level:  # fmt: skip
     """Returns a level with what is proved of it on conversations with these seeds.
 
     Those that template and format both refuse do not count, nor do those that the format refuses
     and the template leaves texts out of; the seeds after these take their place. `model` has the
-    vocabulary for ids and loss mask, None where there is none. `unwritten` is what each text of the
-    template ends with, and none of the format.
+    vocabulary for ids and loss mask, None where there is none.
     """
     for seed in range(seeds[0], seeds[0] + 3 * len(seeds)):
         if level.count == len(seeds):
@@ -85,10 +84,10 @@ def prove(
             continue
         prompt = render.text(messages[:-1], tools, "prompt") or ""
         how = "the template refuses it" if theirs is None else ""
-        how = how or _difference("the text", ours + unwritten, theirs or "")
+        how = how or _difference("the text", ours, theirs or "")
         how = how or _difference("the prompt", _prompt(dialect, episode), prompt)
         if not how and model is not None and seed - seeds[0] < _ENCODED:
-            how = _encoded(dialect, render, model, record, episode, unwritten)
+            how = _encoded(dialect, render, model, record, episode)
         level.equal, level.unequal = level.equal + (not how), level.unequal + bool(how)
         if how and (level.differs is None or len(repr(record)) < len(repr(level.differs[1]))):
             level.differs = how, record
@@ -139,9 +138,8 @@ def _prompt(dialect: Dialect, episode: Episode) -> str:
 
 
 def _encoded(
-    dialect: Dialect, render: Renderings, model: ModelFolder, record: dict[str, Any], ep: Episode,
-    unwritten: str,
-) -> str:  # fmt: skip
+    dialect: Dialect, render: Renderings, model: ModelFolder, record: dict[str, Any], ep: Episode
+) -> str:
     """Returns how ids or mask differ from those of the template; "" if they are equal.
 
     A format has a token boundary at the end of each prompt, because generation begins there; where
@@ -159,7 +157,7 @@ def _encoded(
         return ""
     loss = [int(any(span.start <= at < span.end for span in spans)) for at in starts]
     encoded = dialect.encode(ep)
-    size = len(encoded) if unwritten else None
+    size = len(encoded) if render.unwritten else None
     if encoded.ids.tolist() != ids.tolist()[:size]:
         return "the ids are others"
     return "" if encoded.loss.tolist() == loss[:size] else "the loss mask is another"

@@ -66,8 +66,7 @@ class Shape:
 
     - `begin` comes before everything, `tail` after it; or it `ends` the last answer in place of the
       closer. A `bare` system block opens with what comes before everything; `after_system` is the
-      white space between its text and the first question. The template also writes what is
-      `unwritten` at the end: the header of an answer, with which each text of it ends.
+      white space between its text and the first question.
     - `default`: the text of the system block of conversations without a system message. If a format
       `needs_system` and has none, it refuses these.
     - `system_in`: what is around the system message, with which the first question begins.
@@ -96,7 +95,6 @@ class Shape:
     empties: bool = False
     tail: str = ""
     ends: bool = False
-    unwritten: str = ""
     tools: Tools | None = None
     no_system: str = ""
     no_thoughts: str = ""

@@ -58,6 +58,7 @@ BARE = (
     "User: {{ m.content }}{% else %}\n\nAssistant: {{ m.content }}</s>{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}\n\nAssistant:{% endif %}"
 )
+OPENED = BY_DEFAULT.replace(PROMPT, PROMPT.replace("{% endif %}", "<think>\n{% endif %}"))
 DROPS = BY_DEFAULT.replace("{{ m.content }}", "{{ '' if m.role == 'system' else m.content }}")
 HEADED = BY_DEFAULT.replace(PROMPT, "<|im_start|>assistant\n")
 REWRITES = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content | replace('a', 'b') }}")
@@ -402,10 +403,27 @@ def test_a_system_message_that_the_template_leaves_out_is_refused(
     assert dialect.read({"messages": [{"role": "system", "content": "S"}]})[0] is None
 
 
+def test_a_model_may_end_a_thought_that_only_prompts_open(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(OPENED)
+    assert derived.levels[0].is_complete
+    dialect = derived.load(tmp_path)
+    assert text(dialect, ("user", "Q"), ("assistant", "A")).endswith("assistant\nA<|im_end|>\n")
+    question, _ = dialect.read({"messages": [{"role": "user", "content": "Q"}]})
+    assert question is not None
+    prompt = dialect.tokenizer.decode(prompt_ids(dialect, question))
+    assert prompt.endswith("assistant\n<think>\n")
+    answered, findings = dialect.parse(f"{prompt}R\n</think>\n\nA<|im_end|>\n")
+    assert answered is not None
+    assert (findings, [part.kind for part in answered.messages[-1].parts]) == (
+        [],
+        ["think", "text"],
+    )
+
+
 def test_a_header_after_the_last_answer_is_not_written(learn: Learn, tmp_path: Path) -> None:
     derived = learn(HEADED)
     assert derived.levels[0].is_complete
-    assert "The template ends each text with" in derived.files["SPEC.md"]
+    assert "The template's texts end with" in derived.files["SPEC.md"]
     dialect = derived.load(tmp_path)
     assert text(dialect, ("user", "Q"), ("assistant", "A")).endswith("A<|im_end|>\n")
 
