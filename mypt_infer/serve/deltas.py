@@ -83,14 +83,13 @@ class DeltaReader:
                 self._buffer.append(event.text)
                 for part in self._stream(event.text) if self._stream is not None else ():
                     yield Delta(CALLED, begin=begin, end=piece.end, **part._asdict())
-            elif kind in self.format.thinking:
-                yield Delta(THOUGHT, event.text, begin, piece.end)
             else:
                 text = event.text
                 while text and self._prefix.startswith(text[0]):
                     text, self._prefix = text[1:], self._prefix[1:]
                 self._prefix = "" if text else self._prefix
-                yield Delta(CONTENT, text, begin, piece.end)
+                name = THOUGHT if kind in self.format.thinking else CONTENT
+                yield Delta(name, text, begin, piece.end)
             return
         terminal = self.format.dialect.table.terminals.get(event.terminal)
         if terminal is not None and kind in terminal.ends:

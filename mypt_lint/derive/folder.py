@@ -104,6 +104,7 @@ def _grammar(name: str, shape: Shape) -> str:
         rules["start"] = f"{head}({asked} answer{other}) turn*"
         del rules["system"]
     empty = "TEXT*" if shape.fills or shape.empties or shape.always else texts.get("thought", "")
+    empty = "" if shape.only_prompts and shape.no_thoughts else empty
     rules |= {"thought": rule("thought", empty)} if shape.thought else {}
     if tools is not None:
         definitions, place = "(TOOLS_OPEN tools)? ", tools.place
@@ -226,12 +227,15 @@ def _records(shape: Shape) -> str:
     defaults |= {"thought": ""} if shape.always else {}
     out += ["", "[defaults]", *_rows(defaults)] if defaults else []
     paths = _paths(shape)
-    if shape.no_thoughts:
+    if shape.no_thoughts and not shape.only_prompts:
         paths.pop("thought", None)
     out += ["", "[blocks]", *_rows(paths)]
     out += ["", "[tools]", *_rows(texts)] if texts else []
+    always = tools is not None and tools.head[0] != ""
+    head: dict[str, Any] = {"block": "system", "always": True} if always else {}
+    head |= {"only_prompts": True} if shape.only_prompts else {}
+    out += ["", "[options]", *_rows(head)] if head else []
     if tools is not None and tools.head[0]:
-        out += ["", "[options]", *_rows({"block": "system", "always": True})]
         out += ["", "[[option]]", *_rows({"tools": True, "text": tools.head[0]})]
         out += ["", "[[option]]", *_rows({"text": tools.head[1]})]
     if shape.system_in is not None:

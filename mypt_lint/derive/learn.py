@@ -98,13 +98,16 @@ class Learner:
             always = bool(last) and earlier == last
             shape = self._with_thoughts(shape, last, prompt[len(header) :], always=always)
         except NotLearnedError as error:
-            opened = _OPENED.fullmatch(prompt[len(header) :])
-            if header != prompt and opened is None:
-                raise NotLearnedError(f"a prompt ends with {prompt[-30:]!r}: {error}") from None
-            shape = replace(shape, no_thoughts=str(error))
+            shape, rest = replace(shape, no_thoughts=str(error)), prompt[len(header) :]
+            opened, at = _OPENED.fullmatch(rest), rest.rfind("<")
             if opened is not None:
-                thought = Block(opened[0], f"</{opened[1]}>")
+                thought = Block(rest, f"</{opened[1]}>")
                 shape = replace(shape, thought=thought, opens=True)
+            elif at > 0:
+                thought = Block(rest[:at], rest[at:])
+                shape = replace(shape, thought=thought, empties=True, only_prompts=True)
+            elif rest:
+                raise NotLearnedError(f"a prompt ends with {prompt[-30:]!r}: {error}") from None
         if (earlier and not shape.always) or (last and shape.thought is None):
             raise NotLearnedError(f"an answer begins with {earlier or last!r}, which no prompt has")
         for name in ("user", "answer", "system", "thought"):
@@ -175,18 +178,20 @@ class Learner:
             raise NotLearnedError(f"an answer without a thought begins with {last!r}")
         if not opener.strip() or not closer.strip():
             raise NotLearnedError("a thought has no tags of its own")
-        if prompted not in ("", opener, opener + closer):
+        space = opener[len(opener.rstrip()) :]
+        space = space if prompted == opener + closer.removeprefix(space) else ""
+        opener = opener.removesuffix(space)  # it is in no empty thought
+        if prompted not in ("", opener + space, opener + closer):
             raise NotLearnedError(f"it is no thought: {opener!r}")
         drops = _T not in (self.render.text(chat(_Q, (_T, _A), _Q2, _A2)) or "")
         if last and drops is always:
             how = "earlier ones are left out" if drops else "all others stay"
             raise NotLearnedError(f"an empty thought is before the last answer, and {how}")
         empties = prompted == opener + closer
-        if empties and not last:
-            raise NotLearnedError("an answer without a thought does not begin as its prompt ends")
         return replace(
-            shape, thought=Block(opener, closer), drops=drops, opens=prompted == opener,
-            fills=bool(last) and not (empties or always), empties=empties, always=always,
+            shape, thought=Block(opener, closer, prefix=space), drops=drops,
+            opens=prompted == opener, empties=empties, only_prompts=empties and not last,
+            fills=bool(last) and not (empties or always), always=always,
         )  # fmt: skip
 
     def _text(self, shape: Shape, name: str) -> Shape:

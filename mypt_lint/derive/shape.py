@@ -73,7 +73,8 @@ class Shape:
     - `drops`: thoughts of earlier turns are left out. `fills`: the last answer has an empty one if
       it has no other. `trims`: what the text after a thought loses.
     - `always`: an answer without a thought has an empty one.
-    - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought.
+    - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought, and
+      `only_prompts` do, where answers without a thought have none.
     - `no_system`, `no_thoughts`, `no_tools`: why these are not learned.
     """
 
@@ -93,6 +94,7 @@ class Shape:
     trims: str = ""
     opens: bool = False
     empties: bool = False
+    only_prompts: bool = False
     tail: str = ""
     ends: bool = False
     tools: Tools | None = None

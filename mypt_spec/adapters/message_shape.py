@@ -181,7 +181,8 @@ def with_thoughts(
     """Returns messages with the empty thoughts that the options add, of which a record has values:
     one in each answer that has none, or in the last one.
     """
-    first = 0 if options.always_thinks else len(messages) - options.empty_thought(values)
+    last = options.empty_thought(values) and not options.only_prompts
+    first = 0 if options.always_thinks else len(messages) - last
     out = list(messages)
     for i, message in enumerate(messages[first:], first):
         if message.role == "assistant" and message.thought is None:

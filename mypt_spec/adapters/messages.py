@@ -329,9 +329,9 @@ class Messages(Adapter):
             yield Part("result", content, attrs, at, reader.at(i, key))
             return
         if message.thought is not None:
-            text, key = message.thought
-            text, thought_at = stripped(text, self._opener("thought"), reader.at(i, key))
-            yield Part("thought", text, at=thought_at)
+            (text, key), opener = message.thought, self._opener("thought")
+            text, thought_at = stripped(text, opener, reader.at(i, key), opener.prefix)
+            yield Part("thought", opener.prefix + text, at=thought_at)
         if content or not message.calls:
             yield Part(piece, head + content, at=at)
         if message.calls:
@@ -524,7 +524,7 @@ class Messages(Adapter):
         self, message: dict[str, Any], piece: str, part: Part, ident: str, types: Types
     ) -> None:
         if piece == "thought":
-            message[THOUGHTS[0]] = part.text
+            message[THOUGHTS[0]] = without_prefix(part.text, self._opener(piece).prefix)
         elif piece == "call":
             body, attrs = self._opener("call").body, dict(part.attrs)
             for call in calls_in(value_in(part.text, body), body, part.attrs, types):

@@ -98,6 +98,7 @@ class TemplateOptions:
     block: str = ""
     system: str = ""
     always: bool = False
+    only_prompts: bool = False  # have the empty thought of an option
     always_thinks: bool = False
 
     def findings(self, values: Mapping[str, Any], dialect: str) -> list[Finding]:

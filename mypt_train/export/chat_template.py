@@ -20,7 +20,7 @@ from typing import Any
 
 from mypt_spec import Dialect
 from mypt_spec.adapters.message_shape import THOUGHTS
-from mypt_spec.adapters.template_options import KEY, Option, TemplateOptions
+from mypt_spec.adapters.template_options import Option, TemplateOptions
 from mypt_spec.bodies.definitions import layout_of
 from mypt_spec.bodies.tagged import USUAL
 from mypt_train.export.chat_facts import facts
@@ -49,7 +49,7 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     title = f"The text of a chat in {table.title}."
     out = [f"{{#- {title} Made by mypt-export from the grammar of {table.name}. -#}}\n"]
     # First: an option may have the name of a variable of the program.
-    out.append(f"{{%- set thoughtless = {_thoughtless(dialect, layout)} -%}}\n")
+    out.append(f"{{%- set thoughtless = {_thoughtless(layout)} -%}}\n")
     out += _option_texts(layout.options)
     for name, value in slots.items():
         out.append(f"{{%- set {name} = {json.dumps(value, ensure_ascii=False)} -%}}\n")
@@ -67,12 +67,15 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     return "".join([*out, *(file.read_text(encoding="utf-8") for file in files)])
 
 
-def _thoughtless(dialect: Dialect, layout: ChatLayout) -> str:
+def _thoughtless(layout: ChatLayout) -> str:
     """Returns the condition on options under which prompts end with an empty thought."""
     inside = len(layout.paths.get("thought", ())) > 1
-    records = dialect.adapter.prompting if inside else ()
-    pairs = [pair for record in records for pair in record[KEY].items() if pair[0].isidentifier()]
-    tests = (f"({name} is defined and {name} == {json.dumps(value)})" for name, value in pairs)
+    tests = (
+        f"({o.name} == {json.dumps(o.empty_thought)} if {o.name} is defined else "
+        f"{json.dumps(o.default == o.empty_thought)})"
+        for o in layout.options.options
+        if inside and o.empty_thought is not None and o.name.isidentifier()
+    )
     return " or ".join(tests) or "false"
 
 
@@ -103,13 +106,17 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "thoughts": [*THOUGHTS, "think"],
         "empty": int(layout.empty),
         "always_thinks": int(layout.options.always_thinks),
+        "only_prompts": int(layout.options.only_prompts),
         "turns": int(layout.turns),
         "told": layout.told,
         "default_system": list(layout.default_system),
         "opening": layout.opening,
         "fronted": layout.system.question,
         "around_system": [layout.system.before, layout.system.after],
-        "answer_prefix": table.openers[paths["answer"][-1]].prefix if "answer" in paths else "",
+        **{
+            f"{piece}_prefix": table.openers[paths[piece][-1]].prefix if piece in paths else ""
+            for piece in ("answer", "thought")
+        },
         "strips": {
             piece: table.openers[path[-1]].strip
             for piece, path in paths.items()

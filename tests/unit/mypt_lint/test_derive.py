@@ -59,6 +59,12 @@ BARE = (
     "{% if add_generation_prompt %}\n\nAssistant:{% endif %}"
 )
 OPENED = BY_DEFAULT.replace(PROMPT, PROMPT.replace("{% endif %}", "<think>\n{% endif %}"))
+CHANNEL = OPENED.replace("<think>\n", "<|channel>thought\n<channel|>")
+CHANNELS = CHANNEL.replace(
+    "{{ m.content }}",
+    "{% if m.reasoning_content and loop.last %}<|channel>thought\n{{ m.reasoning_content }}\n<channel|>"
+    "{% endif %}{{ m.content }}",
+)
 DROPS = BY_DEFAULT.replace("{{ m.content }}", "{{ '' if m.role == 'system' else m.content }}")
 HEADED = BY_DEFAULT.replace(PROMPT, "<|im_start|>assistant\n")
 REWRITES = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content | replace('a', 'b') }}")
@@ -418,6 +424,30 @@ def test_a_model_may_end_a_thought_that_only_prompts_open(learn: Learn, tmp_path
         [],
         ["think", "text"],
     )
+
+
+@pytest.mark.parametrize("template", [CHANNEL, CHANNELS])
+def test_only_prompts_may_end_with_an_empty_thought(
+    learn: Learn, tmp_path: Path, template: str
+) -> None:
+    derived = learn(template)
+    assert [level.is_complete for level in derived.levels[:2]] == [True, template == CHANNELS]
+    dialect = derived.load(tmp_path)
+    assert text(dialect, ("user", "Q"), ("assistant", "A")).endswith("assistant\nA<|im_end|>\n")
+    messages = [{"role": "user", "content": "Q"}]
+    question, _ = dialect.read({"messages": messages})
+    assert question is not None
+    prompt = dialect.tokenizer.decode(prompt_ids(dialect, question))
+    assert prompt.endswith("assistant\n<|channel>thought\n<channel|>")
+    thought = {"role": "assistant", "content": "A", "reasoning_content": "R"}
+    _, findings = dialect.check({"messages": [*messages, thought]})
+    assert any(f.severity == "error" for f in findings) == (template == CHANNEL)
+    exported, render = compiled(chat_template(dialect)), compiled(template)
+    assert exported(messages=messages, add_generation_prompt=True)[0] == prompt
+    said = [thought, {"role": "assistant", "content": "A"}][template == CHANNEL :]
+    for answer in said:
+        record = {"messages": [*messages, answer]}
+        assert exported(**record)[0] == render(**record)[0]
 
 
 def test_a_header_after_the_last_answer_is_not_written(learn: Learn, tmp_path: Path) -> None:

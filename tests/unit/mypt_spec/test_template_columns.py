@@ -369,7 +369,7 @@ def test_no_record_says_an_answer_with_other_white_space(text: str, tmp_path: Pa
     [
         ('prefix = "x"', '"prefix" must be white space'),
         ('prefix = " "\nbody = "json"', "\"prefix\" is of a block of text, the body is 'json'"),
-        (PREFIX, r'\[blocks\] user: "prefix" is for the block of answers'),
+        (PREFIX, r'\[blocks\] user: "prefix" is for the blocks of answers'),
     ],
 )
 def test_what_cannot_be_a_prefix_is_refused(others: str, message: str, tmp_path: Path) -> None:
