@@ -31,10 +31,12 @@ def files(name: str, shape: Shape, special: frozenset[str]) -> dict[str, str]:
 
 
 def literals_of(shape: Shape) -> Iterator[str]:
-    """Yields the literals of a shape."""
+    """Yields the literals of a shape, without the words around definitions of tools."""
     yield from (shape.begin, shape.tail)
-    for block in blocks_of(shape).values():
-        yield from (block.opener, block.closer)
+    for piece, block in blocks_of(shape).items():
+        words = piece == "tools"
+        yield block.opener.partition(" ")[0] if words else block.opener
+        yield block.closer.rpartition(" ")[2] if words else block.closer
 
 
 def blocks_of(shape: Shape) -> dict[str, Block]:

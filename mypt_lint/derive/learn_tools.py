@@ -60,9 +60,11 @@ class ToolsLearner:
             raise NotLearnedError("tools are beside a system message that only white space ends")
         *calls, called = self._calls()
         tools = Tools(*definitions, *calls, *self._results(called))
-        shape, empty = self.shape, self._text(chat(_Q, _A, system=""))
-        if shape.system and tools.beside and empty != self._text(chat(_Q, _A)):
-            shape = replace(shape, system=replace(shape.system, blank=False))
+        shape = self.shape
+        if shape.system and tools.beside:
+            same = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
+            blank = same and shape.system.blank
+            shape = replace(shape, system=replace(shape.system, blank=blank))
         return replace(shape, tools=tools)
 
     def _text(self, probe: Probe) -> str:
@@ -103,6 +105,8 @@ class ToolsLearner:
             tag = one if closer.startswith(one) else closer.rstrip()
             default = one.removeprefix(closer) if one != tag else ""
             return Block(opener, tag), body, place, closer.removeprefix(tag), default, head
+        if system is None:
+            return Block(opener, closer), body, place, "", None, head
         without = text.replace(said, shape.begin, 1)
         default = alone[len(opening) :].partition(text.partition(_S)[2])[0] * (alone != without)
         if alone not in (without, text.replace(_S, default)):

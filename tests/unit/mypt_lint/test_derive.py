@@ -319,11 +319,20 @@ _SYSTEM = (
 _HEAD = "<|im_start|>system\n{% if tools %}# Tools\n"
 IN_BLOCK = (
     _SYSTEM + "{% if tools or system is not none %}" + _HEAD + "{% for t in tools %}"
-    "{{ t.function | tojson }}{{ '' if loop.last else ',\n' }}{% endfor %}</tools>{% endif %}"
+    "{{ t.function | tojson }}{{ '' if loop.last else ',\n' }}{% endfor %}\nNot in <b>bold</b> ones.</tools>{% endif %}"
     "{{ '\n\n' if tools and system else '' }}{{ system or '' }}<|im_end|>\n{% endif %}"
 ) + _CALLS
 IN_OWN_BLOCK = (
     "{% if tools %}<|tools|>{{ tools | tojson(separators=(',', ':')) }}<|end|>{% endif %}" + _CALLS
+)
+BEFORE_LAST = (
+    "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+) + _CALLS.replace(
+    "<|im_start|>{{ m.role }}",
+    "{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+    "{% if tools and loop.index0 == ns.last %}[TOOLS]{{ tools | tojson }}[/TOOLS]{% endif %}"
+    "<|im_start|>{{ m.role }}",
 )
 IN_QUESTION = (
     _SYSTEM + "<|im_start|>system\n{% if tools %}Env: x\n{% endif %}Date: 1\n"
@@ -344,6 +353,7 @@ IN_QUESTION = (
         (IN_BLOCK, "tokens.toml", ['body = "{function},\\n"']),
         (IN_OWN_BLOCK, "records.toml", ['tools_before = "system"', 'tools = "tools"']),
         (IN_OWN_BLOCK, "tokens.toml", ['body = "[{tool:compact}]"']),
+        (BEFORE_LAST, "records.toml", ['tools_before = "last"']),
         (IN_QUESTION, "records.toml", ['before = "Use: "', 'text = "Env: x\\n"']),
         (IN_QUESTION, "tokens.toml", ['attr = "name"', "both = true", 'body = "json"']),
     ],
