@@ -7,14 +7,12 @@ import argparse
 import json
 import os
 import sys
-from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
 from mypt_cli.inputs import tools_of
-from mypt_cli.parser import Parser, positive
+from mypt_cli.parser import Parser
 from mypt_cli.store.gguf import model_path
-from mypt_cli.store.kept import LIMIT, Cache
 
 PROG = "mypt-train"
 ABOUT = "Train a model on shards that mypt-prepare has made."
@@ -81,8 +79,6 @@ def _options(out: Parser) -> None:
         "threads on the CPU (default: by the size of the model and the cores)",
         type=int,
     )
-    add("--cache DIR", "where shards of stores are kept (default: ~/.cache/mypt-tags/shards)")
-    add("--cache-gb N", "how much is kept there", type=positive, default=LIMIT >> 30)
     add("--no-verify", "do not compare the SHA-256 of all data files first")
 
 
@@ -108,11 +104,10 @@ def _run(chosen: argparse.Namespace) -> None:
         config = config.set([f"train.threads={chosen.threads}"])
     needs = config.train.legality_every >= 0
     measured = legality(tools_of(chosen.tools)) if needs else None
-    cache = Cache(Path(chosen.cache) if chosen.cache else None, chosen.cache_gb << 30)
     report = train(
         chosen.data, config, chosen.out, steps=chosen.steps, phases=_phases(chosen.phases),
         init_from=chosen.init_from, resume=chosen.resume, legality=measured,
-        verify=not chosen.no_verify, cache=cache, quiet=chosen.quiet,
+        verify=not chosen.no_verify, quiet=chosen.quiet,
     )  # fmt: skip
     if report.first and sys.stdout.isatty():  # a person has seen the rest as progress
         print(f"{report.folder}: step {report.step}, loss {report.loss:.4f}")

@@ -9,14 +9,20 @@ import hashlib
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:  # processes then may turn the same file twice
+    fcntl = None  # type: ignore[assignment]
+
 from mypt_cli.atomic import folder
 from mypt_cli.errors import UsageError, refuse_url
-from mypt_cli.store.kept import Cache, locked
 
 _SUFFIX, _MAGIC = ".gguf", b"GGUF"
 _HEAD = 1 << 20  # bytes of a file that its key depends on
@@ -45,10 +51,12 @@ def model_path(path: str) -> str:
     facts = file.stat()
     key = hashlib.sha256(head)
     key.update(f"{file.name}\0{facts.st_size}\0{facts.st_mtime_ns}".encode())
-    cache = Cache().root.with_name("gguf") / key.hexdigest()[:16]
+    from mypt_spec.tokenizer.proved import cache_folder
+
+    cache = cache_folder() / "gguf" / key.hexdigest()[:16]
     target = cache / file.stem
     cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache / ".lock"):
+    with _locked(cache / ".lock"):
         if not target.is_dir():
             _check_packages(path)
             _note(f"{path}: turning it into a model folder, once; this may take minutes")
@@ -110,6 +118,15 @@ def _check_packages(path: str) -> None:
     if missing:
         needed = " and ".join(missing)
         raise UsageError(f"{path}: GGUF files need {needed}; pip install 'mypt-tags[gguf]'")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Lets one process in at a time; a lock ends with its process."""
+    with path.open("ab") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _note(text: str) -> None:

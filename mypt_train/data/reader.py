@@ -1,14 +1,13 @@
 """Reads a prepared data set, and refuses a folder that is none.
 
-Input: a folder that `mypt-prepare` wrote, here or in a store. Output: its shards, mapped from the
-disk, and the dialect that they were prepared with. All that could let a model train on wrong tokens
-is checked here, once.
+Input: a folder that `mypt-prepare` wrote. Output: its shards, mapped from the disk, and the dialect
+that they were prepared with. All that could let a model train on wrong tokens is checked here,
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,7 @@ import mypt_spec
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
-from mypt_cli.run import in_threads
-from mypt_cli.store import StoreError, is_url
-from mypt_cli.store.kept import Cache, CacheError, LocalCopy
+from mypt_cli.urls import is_url, redacted
 from mypt_spec.dialect import copied_to, name_in
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
 from mypt_train.data.formats import MEGATRON, manifest, parquet, trainer_of
@@ -29,37 +26,26 @@ from mypt_train.data.formats.manifest import BAD, KINDS
 from mypt_train.data.formats.model import model_format
 from mypt_train.data.shard import INDEX, Shard, ShardError, miscounted, misplaced, missummed
 
-_TRIES = 3
-_THREADS = 8  # that fetch files
-
 
 class ShardReader:
     """Reads a data set that `mypt-prepare` has made.
 
     `manifest` is its manifest, `dialect` the dialect on the vocabulary of the data set, `mask` the
     name of the mask by which tokens are targets (`mypt_spec.encoder.MASKS`). `folder` is where its
-    files are here, `name` what messages call it.
-
-    The folder may be a URL (`s3://bucket/sft`, and what else `mypt_cli.store` reads). Shards are
-    then fetched into `cache`, or a folder of this name, when they are used, checked by their
-    SHA-256, and what was used longest ago goes when there is no room.
+    files are, `name` what messages call it.
 
     Raises ShardError for a folder without a manifest, for a file that is missing, short or altered,
-    and for another version, grammar or vocabulary than the installed one. With `verify`, reads all
-    files and compares their SHA-256; without it, their sizes. Files of a store are compared when
-    they are fetched; with `verify` also those that were fetched before.
+    for another version, grammar or vocabulary than the installed one, and for a URL. With `verify`,
+    reads all files and compares their SHA-256; without it, their sizes.
     """
 
-    def __init__(
-        self, folder: str | Path, *, verify: bool = False, cache: Cache | str | Path | None = None
-    ) -> None:
+    def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
         self.name, self.folder = str(folder), Path(folder)
-        self._local: LocalCopy | None = None
         if is_url(self.name):
-            self.name = self.name.rstrip("/")
-            room = cache if isinstance(cache, Cache) else Cache(Path(cache) if cache else None)
-            self._local = _local_copy(self.name, room, verify=verify)
-            self.folder = self._local.folder
+            raise ShardError(
+                f"{redacted(self.name)}: shards are read from a disk; copy the folder to this "
+                "machine first, with the client of the store"
+            )
         self.manifest = self._manifest()
         self.mask: str = self.manifest["options"].get("mask", "model")
         self._refuse_rows()
@@ -89,25 +75,6 @@ class ShardReader:
         shards = [shard for split in splits for shard in split["shards"]]
         return {name: entry for shard in shards for name, entry in shard["files"].items()}
 
-    @property
-    def size(self) -> int:
-        """Returns the bytes of all shards."""
-        return sum(file["bytes"] for file in self.files.values())
-
-    def fetch(self, progress: Callable[[int], None] = lambda _: None) -> None:
-        """Fetches all shards of a store that are not here yet, some files at a time.
-
-        The cache has to hold all of them. `progress` is told the bytes that are here, of `size`.
-        Raises ShardError.
-        """
-        if self._local is None:
-            return
-        files, here = self.files, 0
-        paths = in_threads(lambda name: self._fetched(name, files[name]), files, _THREADS)
-        for _, entry in zip(paths, files.values(), strict=True):
-            here += entry["bytes"]
-            progress(here)
-
     def shards(self, split: str = "train", *, check: bool = True) -> Iterator[Shard]:
         """Yields the shards of a split, "train" or "val", in order.
 
@@ -118,32 +85,10 @@ class ShardReader:
         for why in missummed(split_entry) if check else ():
             raise _spoilt(f"{self.name}/{MANIFEST}", f"{split}: {why}")
         for entry in split_entry["shards"]:
-            shard = self._shard(entry)
+            shard = self._loaded(entry)
             if check:
                 self._refuse(shard, entry)
             yield shard
-
-    def _shard(self, entry: dict[str, Any]) -> Shard:
-        if self._local is None:
-            return self._loaded(entry)
-        for _ in range(_TRIES):
-            paths = [self._fetched(name, file) for name, file in entry["files"].items()]
-            try:
-                return self._loaded(entry)
-            except ShardError:
-                # A file may have gone before it was mapped, for the room of another one.
-                if all(path.exists() for path in paths):
-                    raise
-        raise ShardError(
-            f"{self.name}/{entry['name']}: the cache {self._local.cache.root} may hold "
-            f"{self._local.cache.limit} bytes, too little for a shard of each process that uses "
-            "it; give it more room (mypt-train --cache-gb)"
-        )
-
-    def _fetched(self, name: str, entry: dict[str, Any]) -> Path:
-        assert self._local is not None
-        with _refusing():
-            return self._local.fetch(name, entry)
 
     def _loaded(self, entry: dict[str, Any]) -> Shard:
         options, base = self.manifest["options"], str(self.folder / entry["name"])
@@ -298,11 +243,7 @@ class ShardReader:
     def _check(self, name: str, entry: dict[str, Any], *, verify: bool) -> None:
         path = self.folder / name
         try:
-            if self._local is not None:
-                with _refusing():
-                    size = self._local.size(name)
-            else:
-                size = path.stat().st_size
+            size = path.stat().st_size
         except OSError as error:
             raise _spoilt(path, error.strerror or error) from None
         if size != entry["bytes"]:
@@ -310,45 +251,13 @@ class ShardReader:
                 f"{self.name}/{name}: has {size} bytes, expected {entry['bytes']}; copy or prepare "
                 "it again"
             )
-        if verify and self._local is None:
+        if verify:
             digest = atomic.sha256(path)
             if digest != entry["sha256"]:
                 raise ShardError(
                     f"{path}: was altered (SHA-256 {digest[:12]}, expected "
                     f"{entry['sha256'][:12]}); copy or prepare it again"
                 )
-
-
-def _local_copy(url: str, cache: Cache, *, verify: bool) -> LocalCopy:
-    """Returns the folder here of a data set in a store. Raises ShardError."""
-
-    def is_log(name: str) -> bool:  # a file that only says how the data set was made
-        return name == PLAN or name.endswith(".jsonl")
-
-    with _refusing():
-        try:
-            return LocalCopy(url, MANIFEST, cache, leave=is_log, verify=verify)
-        except StoreError as error:
-            if error.kind != "missing" or MANIFEST not in str(error):
-                raise
-            raise ShardError(
-                f"{url}: has no {MANIFEST}; name a folder that mypt-prepare has made and committed"
-            ) from None
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Raises ShardError for faults of a store and of its cache."""
-    try:
-        yield
-    except (StoreError, CacheError) as error:
-        raise ShardError(str(error)) from None
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise ShardError(
-            f"{where}shards cannot be kept here: {error.strerror or error}; name a folder with "
-            "room for them (mypt-train --cache DIR)"
-        ) from None
 
 
 def _spoilt(where: object, why: object) -> ShardError:

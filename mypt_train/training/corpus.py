@@ -14,9 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli.jsonl.names import MANIFEST
-from mypt_cli.progress import Bar
-from mypt_cli.store import Store, StoreError, is_url
-from mypt_cli.store.kept import Cache
 from mypt_spec import Dialect
 from mypt_spec.lexer import lex_ids
 from mypt_train.data.formats.manifest import CHOSEN, GOOD, REJECTED, SFT, TokenIds
@@ -165,56 +162,26 @@ class Corpus:
         return tuple(np.unique(self.phase).tolist()) if self.dialect.table.phases else ()
 
 
-def expand(folder: str | Path) -> list[Path] | list[str]:
-    """Returns a prepared folder, or all prepared folders in a folder, sorted by name.
-
-    Of a URL, these are URLs. Raises StoreError.
-    """
-    if is_url(str(folder)):
-        store = Store.at(str(folder))
-        below = [] if store.exists(MANIFEST) else store.glob(f"*/{MANIFEST}")
-        return [store.name(entry.key.removesuffix(f"/{MANIFEST}")) for entry in below] or [
-            str(folder)
-        ]
-    folder = Path(folder)
+def expand(folder: str | Path) -> list[str | Path]:
+    """Returns a prepared folder, or all prepared folders in a folder, sorted by name."""
     inside = (
         []
-        if (folder / MANIFEST).exists()
-        else sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+        if (Path(folder) / MANIFEST).exists()
+        else sorted(path.parent for path in Path(folder).glob(f"*/{MANIFEST}"))
     )
-    return inside or [folder]
+    return [*inside] or [folder]
 
 
-def open_data(
-    folders: Sequence[str | Path],
-    *,
-    verify: bool = True,
-    cache: Cache | None = None,
-    quiet: bool = True,
-) -> list[ShardReader]:
+def open_data(folders: Sequence[str | Path], *, verify: bool = True) -> list[ShardReader]:
     """Returns readers of prepared folders, or folders of these, that may be trained on together.
 
-    Shards of stores are fetched, and unless `quiet`, a terminal shows how far that is.
-
     Raises ShardError for folders that are not whole, that differ in grammar or vocabulary, or in
-    which no token is a target, and for shards of stores that `cache` cannot hold all at once.
+    which no token is a target.
     """
-    cache = cache or Cache()
-    try:
-        paths = [path for folder in folders for path in expand(folder)]
-    except StoreError as error:
-        raise ShardError(str(error)) from None
-    readers = [ShardReader(path, verify=verify, cache=cache) for path in paths]
+    paths = [path for folder in folders for path in expand(folder)]
+    readers = [ShardReader(path, verify=verify) for path in paths]
     if not readers:
         raise ShardError("name at least one folder that mypt-prepare has made")
-    # Rows are drawn from all shards, so all are mapped at the same time.
-    needed = sum(reader.size for reader in readers if is_url(reader.name))
-    if needed > cache.limit:
-        raise ShardError(
-            f"the shards of {readers[0].name} have {needed} bytes in all, and the cache "
-            f"{cache.root} may hold {cache.limit}; give it more room with --cache-gb, or train on "
-            "a part"
-        )
     first = readers[0]
     for other in readers[1:]:
         for key in ("spec_fingerprint", "vocabulary_sha256", "vocab_size"):
@@ -233,10 +200,6 @@ def open_data(
             f"{first.name}: no token of the data is a target, so there is nothing to learn; look "
             "at it with mypt-view --mask"
         )
-    with Bar(needed, quiet=quiet or not needed) as bar:
-        for reader in readers:
-            reader.fetch(bar.at)
-            bar.next()
     return readers
 
 

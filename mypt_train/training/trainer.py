@@ -31,7 +31,6 @@ import torch
 from torch import nn
 
 from mypt_cli import atomic
-from mypt_cli.store.kept import Cache
 from mypt_model.folder import checkpoints, newest
 from mypt_model.llama import Transformer
 from mypt_model.pieces import is_sharded
@@ -123,7 +122,6 @@ def train(
     resume: bool = False,
     legality: Legality | None = None,
     verify: bool = True,
-    cache: Cache | None = None,
     quiet: bool = True,
 ) -> Report:
     """Trains a model on one or several prepared folders, into the folder `out`.
@@ -134,7 +132,6 @@ def train(
     - `resume`: continue from the last checkpoint in `out`, with the same data and config.
     - `legality`: measures how often the model answers legally; `mypt.legality.legality` makes it.
     - `verify`: compare the SHA-256 of all data files first.
-    - `cache`: where the shards of folders in stores are kept.
 
     Raises TrainError, ConfigError, ModelError, ShardError or CheckpointError, all before anything
     is written; later only for a step that fails, a disk that is full or a process that is gone
@@ -145,7 +142,7 @@ def train(
     with joined(timeout=settings.train.timeout) as world:
         run = _Run(
             folders, settings, out, phases, init_from, world, legality, resume=resume,
-            verify=verify, cache=cache, quiet=quiet or not world.first,
+            verify=verify, quiet=quiet or not world.first,
         )  # fmt: skip
         last = settings.train.steps if steps is None else steps
         if not 0 < last <= settings.train.steps:
@@ -167,7 +164,7 @@ class _Run:
         self, folders: Sequence[str | Path], config: Config, out: Path,
         phases: Iterable[int] | None, init_from: str | Path | None,
         world: World, legality: Legality | None, *,
-        resume: bool, verify: bool, cache: Cache | None, quiet: bool,
+        resume: bool, verify: bool, quiet: bool,
     ) -> None:  # fmt: skip
         self.config, self.out, self.world, self.legality = config, out, world, legality
         c = config.train
@@ -175,7 +172,7 @@ class _Run:
             raise ConfigError(
                 f"train.batch_rows is {c.batch_rows}, fewer than the {world.size} processes"
             )
-        self.readers = open_data(folders, verify=verify, cache=cache, quiet=quiet)
+        self.readers = open_data(folders, verify=verify)
         self.train, self.val = corpus(self.readers, "train"), corpus(self.readers, "val")
         self.notes: list[str] = []
         if legality is not None and not self.train.dialect.table.terminals:

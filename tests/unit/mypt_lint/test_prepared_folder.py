@@ -275,6 +275,7 @@ def test_a_file_is_told_from_a_folder(tmp_path: Path, capsys: pytest.CaptureFixt
     for data, advice in [
         (path, f"run mypt-prepare {path} --out DIR first"),
         (none, "there is no such folder; run mypt-prepare first"),
+        ("s3://me:pw@bucket/sft", "s3://***@bucket/sft: shards are read from a disk; copy"),
     ]:
         assert train(["--data", data, *options]) == 2
         assert advice in capsys.readouterr().err
