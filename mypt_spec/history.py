@@ -49,10 +49,15 @@ def official(episode: Episode, table: TokenTable) -> Episode:
     starts = turn_starts(episode.messages, table) if drops else []
     if not starts:
         return episode
+    empty = {kind: Part(kind, "") for kind in drops if table.history.leaves_empty}
+    dropped = {*drops} - {*empty}
     messages = [
         message
         if i >= starts[-1]
-        else replace(message, parts=tuple(p for p in message.parts if p.kind not in drops))
+        else replace(
+            message,
+            parts=tuple(empty.get(p.kind, p) for p in message.parts if p.kind not in dropped),
+        )
         for i, message in enumerate(episode.messages)
         if i >= starts[-1] or message.role not in drops
     ]
@@ -162,16 +167,22 @@ def count_dropped(messages: Iterable[Message], table: TokenTable) -> tuple[int, 
 
 def check(table: TokenTable, automaton: Automaton) -> None:
     """Raises SpecError where a conversation without a block that history drops may be illegal."""
-    for kind in table.history.drops:
+    for kind in () if table.history.leaves_empty else table.history.drops:
         opener = table.openers[kind]
         ends = {t.name for t in table.terminals.values() if kind in t.ends}
+        plain = {  # the state after the opening tag that is written without such a block
+            row[t.name]: row.get(table.openers[t.opens].name, row[t.name])
+            for t in table.leaders.values()
+            for row in automaton.steps
+            if t.before == kind and t.name in row
+        }
         for state, row in enumerate(automaton.steps):
             inside = [row[opener.name]] if opener.name in row else []
             for at in inside:
                 after = automaton.steps[at]
                 inside += [after["TEXT"]] if after.get("TEXT", at) not in inside else []
                 for name in ends & set(after):
-                    if why := _lacks(after[name], state, table, automaton):
+                    if why := _lacks(after[name], plain.get(state, state), table, automaton):
                         message = f"the grammar needs {kind!r}: without it, {why} may not come"
                         raise SpecError(f"[history]: {message}")
 

@@ -271,7 +271,8 @@ class RequiredVocabulary:
 class History:
     """What the official template writes of earlier turns.
 
-    Blocks of the kinds `drops` are left out of all turns but the last. In that turn, an empty one
+    Blocks of the kinds `drops` are left out of all turns but the last, or lose their texts, if it
+    `leaves_empty` ones. In that turn, an empty one
     is left out, too, where a kind of block `last` is named: only the last message holds an empty
     one, first in it, if it is of that kind and has none otherwise. `strip` says what a text in that
     turn loses after such a block.
@@ -280,6 +281,7 @@ class History:
     drops: tuple[str, ...] = ()
     last: str = ""
     strip: str = ""
+    leaves_empty: bool = False
 
 
 @dataclass(frozen=True)

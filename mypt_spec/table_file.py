@@ -388,4 +388,4 @@ def _history(
     need(empty in {"", *kinds}, entry, f'"empty" must be a kind of block, got {empty!r}')
     need(not empty or len(drops) == 1, entry, '"empty" needs one kind of block in "drops"')
     need(bool(head.get("turn_opener")), entry, 'needs "turn_opener" in [dialect]')
-    return History(tuple(drops), empty, raw.get("strip", ""))
+    return History(tuple(drops), empty, raw.get("strip", ""), raw.get("leaves_empty", False))

@@ -158,6 +158,7 @@ def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
         dialect.table.terminals[n] for n in dialect.automaton.steps[outcome.state] if n != TEXT
     ]
     heads = [t for t in terminals if t.opens and t.body_loss and not t.by_model]
+    heads = [t for t in heads if t.before] or heads  # a model thinks if it may
     if len(heads) != 1:
         return []
     table, tokenizer = dialect.table, dialect.tokenizer

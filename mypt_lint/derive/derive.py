@@ -157,9 +157,9 @@ def _without_thoughts(shape: Shape, why: str) -> Shape:
     """Returns a shape without thoughts, or with empty ones alone if the template writes these."""
     if (shape.empties or shape.always) and why and not shape.only_prompts:
         raise NotLearnedError(f"an answer without a thought has an empty one, but {why}")
-    if shape.fills or shape.opens or shape.empties:
+    if shape.fills or shape.opens or shape.empties or shape.always:
         return replace(shape, no_thoughts=why)
-    return replace(shape, thought=None, drops=False, no_thoughts=why)
+    return replace(shape, thought=None, lead="", drops=False, no_thoughts=why)
 
 
 def _restricted(shape: Shape) -> Iterator[Shape]:

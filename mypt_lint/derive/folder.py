@@ -89,7 +89,10 @@ def _grammar(name: str, shape: Shape) -> str:
     ends = {piece: end for end, pieces in _closers(shape).values() for piece in pieces}
 
     def rule(piece: str, *parts: str) -> str:
-        return " ".join(filter(None, (f"{piece.upper()}_OPEN", *parts, ends.get(piece, ""))))
+        opener = f"{piece.upper()}_OPEN"
+        if piece == "answer" and shape.lead:
+            opener, parts = "(ANSWER_OPEN | ANSWER_LEAD thought)", parts[1:]
+        return " ".join(filter(None, (opener, *parts, ends.get(piece, ""))))
 
     texts = {piece: "TEXT" + "+*"[block.blank] for piece, block in blocks.items()}
     first = "system" if shape.needs_system or shape.bare else "system?"
@@ -140,7 +143,7 @@ def _grammar(name: str, shape: Shape) -> str:
     rules["start"] += " TAIL" if shape.tail and not shape.ends else ""
     names = [name for name in _MARKS if getattr(shape, name.lower())]
     names += [f"{piece.upper()}_OPEN" for piece in blocks]
-    names += [f"{piece.upper()}_NEXT" for piece in joins]
+    names += [f"{piece.upper()}_NEXT" for piece in joins] + ["ANSWER_LEAD"] * bool(shape.lead)
     names += [end for end, _ in _closers(shape).values()]
     out = [f"// {name}: the language of one conversation, over the terminals of tokens.toml.", ""]
     out += [f"{left}: {right}" for left, right in rules.items()]
@@ -154,6 +157,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
     if shape.drops:
         history: dict[str, Any] = {"drops": ["think"]}
         history |= {"empty": "assistant"} if shape.fills else {}
+        history |= {"leaves_empty": True} if shape.always else {}
         history |= {"strip": shape.trims} if shape.trims else {}
         out += ["", "[history]", *_rows(history)]
     rows: list[dict[str, Any]] = []
@@ -182,6 +186,9 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             json_result = piece == "result" and shape.tools.result_body == "json"
             row |= {"body": "json"} if json_result else {}
         rows.append(row)
+        if piece == "answer" and shape.lead:
+            lead = {"name": "ANSWER_LEAD", "spelling": pieces(shape.lead, special)}
+            rows.append(row | lead | {"before": "think"})
     for piece, (after_text, after_block) in _joins(shape).items():
         row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
         same = after_text == after_block

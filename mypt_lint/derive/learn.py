@@ -56,10 +56,17 @@ class Learner:
         header = earlier if prompt.startswith(earlier) else prompt
         is_closer = question_end.strip() and header.startswith(question_end)
         closer = question_end if is_closer and header != question_end else ""
-        with suppress(NotLearnedError):  # a prompt may end with the opener of a thought
-            if earlier == last != prompt and self._thought() == (prompt, last.removeprefix(prompt)):
-                tags = (tag.start() for tag in LIKELY_SPECIAL.finditer(prompt))
-                header = prompt[: max(tags, default=len(prompt))]
+        lead, prompted = "", prompt
+        with suppress(NotLearnedError):
+            opener, end_of_thought = self._thought()
+            tags = (tag.start() for tag in LIKELY_SPECIAL.finditer(opener))
+            shared_header = opener[: max(tags, default=len(opener))]
+            if earlier == last == opener + end_of_thought:
+                header = shared_header if opener == prompt else header
+            elif earlier == last and not opener.startswith(last) and last.startswith(shared_header):
+                on = self.render.text(chat(_Q), how="prompt", enable_thinking=True) or ""
+                header, lead = last, shared_header[len(closer) :]
+                prompted = header + on.partition(_Q)[2].removeprefix(shared_header)
         for where, literal in (("an earlier", earlier), ("the last", last)):
             if not literal.startswith(header):
                 ends = f"the prompt ends with {prompt[-30:]!r}, and before {where} answer"
@@ -87,7 +94,7 @@ class Learner:
         earlier, last = earlier.removeprefix(prefix), last.removeprefix(prefix)
         user = Block(to_user, closer)
         answer = Block(header[len(closer) :], answer_end, prefix=prefix)
-        shape = Shape(begin, user, answer, tail=tail, ends=replaces)
+        shape = Shape(begin, user, answer, tail=tail, ends=replaces, lead=lead)
         try:
             shape = self._with_system(shape, two[1:])
         except NotLearnedError as error:
@@ -96,7 +103,7 @@ class Learner:
             raise NotLearnedError("the text has today's date")
         try:
             always = bool(last) and earlier == last
-            shape = self._with_thoughts(shape, last, prompt[len(header) :], always=always)
+            shape = self._with_thoughts(shape, last, prompted[len(header) :], always=always)
         except NotLearnedError as error:
             shape, rest = replace(shape, no_thoughts=str(error)), prompt[len(header) :]
             opened, at = _OPENED.fullmatch(rest), rest.rfind("<")
@@ -170,7 +177,8 @@ class Learner:
         `last` is what the last answer has before its text where it has no thought, and `prompted`
         what a prompt has there. `always`: so has each answer.
         """
-        prompt, (opener, closer) = shape.user.closer + shape.answer.opener, self._thought()
+        prompt, (opener, closer) = shape.user.closer, self._thought()
+        prompt += shape.lead or shape.answer.opener
         if not opener.startswith(prompt):
             raise NotLearnedError("the prompt is not before a thought")
         opener = opener.removeprefix(prompt)
@@ -184,9 +192,8 @@ class Learner:
         if prompted not in ("", opener + space, opener + closer):
             raise NotLearnedError(f"it is no thought: {opener!r}")
         drops = _T not in (self.render.text(chat(_Q, (_T, _A), _Q2, _A2)) or "")
-        if last and drops is always:
-            how = "earlier ones are left out" if drops else "all others stay"
-            raise NotLearnedError(f"an empty thought is before the last answer, and {how}")
+        if last and not (drops or always):
+            raise NotLearnedError("an empty thought is before the last answer, and all others stay")
         empties = prompted == opener + closer
         return replace(
             shape, thought=Block(opener, closer, prefix=space), drops=drops,

@@ -82,7 +82,9 @@ def prove(
             elif theirs is not None and _is_placed(render, messages, tools):
                 level.refused.update([str(error)])
             continue
-        prompt = render.text(messages[:-1], tools, "prompt") or ""
+        options = {"enable_thinking": "reasoning_content" in messages[-1]}
+        options = options if dialect.table.leaders else {}
+        prompt = render.text(messages[:-1], tools, "prompt", **options) or ""
         how = "the template refuses it" if theirs is None else ""
         how = how or _difference("the text", ours, theirs or "")
         how = how or _difference("the prompt", _prompt(dialect, episode), prompt)

@@ -73,6 +73,7 @@ class Shape:
     - `drops`: thoughts of earlier turns are left out. `fills`: the last answer has an empty one if
       it has no other. `trims`: what the text after a thought loses.
     - `always`: an answer without a thought has an empty one.
+    - `lead`: what opens an answer with a thought, if another literal opens those without.
     - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought, and
       `only_prompts` do, where answers without a thought have none.
     - `no_system`, `no_thoughts`, `no_tools`: why these are not learned.
@@ -91,6 +92,7 @@ class Shape:
     drops: bool = False
     fills: bool = False
     always: bool = False
+    lead: str = ""
     trims: str = ""
     opens: bool = False
     empties: bool = False

@@ -73,9 +73,13 @@ def _notes(shape: Shape) -> Iterator[str]:
     if shape.no_system:
         yield f"- System messages are refused: {shape.no_system}."
     if shape.drops:
-        yield "- Thoughts of earlier turns are left out (`--history official`)."
-    if shape.fills:
-        yield "- The last answer has an empty thought if it has no other (`--history official`)."
+        how = "empty" if shape.always else "left out"
+        yield f"- Thoughts of earlier turns are {how} (`--history official`)."
+    if shape.lead:
+        yield f"- Before a thought, the header of an answer is {_code(shape.lead)}."
+    if shape.always or shape.fills:
+        which = "Each answer" if shape.always else "With `--history official`, the last answer"
+        yield f"- {which} has an empty thought if it has no other."
 
 
 def _code(text: str) -> str:

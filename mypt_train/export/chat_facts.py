@@ -137,6 +137,7 @@ def prompts(dialect: Dialect) -> dict[int, list[str]]:
     table, machine = dialect.table, dialect.automaton
     writes, stacks = model_writes(machine, table), open_blocks(machine, table)
     result = result_opener(machine, table)
+    leads = {t.opens: t.name for t in table.leaders.values() if t.body_by_model}
     out: dict[int, list[str]] = {}
     for state in machine.states:
         ways: list[tuple[int, list[str]]] = [(state, [])]
@@ -149,7 +150,9 @@ def prompts(dialect: Dialect) -> dict[int, list[str]]:
                 terminal = table.terminals.get(name)
                 if terminal is None or terminal == result or then in reached:
                     continue
-                if terminal.opens and not terminal.body_by_model:
+                lead = leads.get(terminal.opens, name)  # a model thinks if it may
+                is_led = lead != name and lead in machine.steps[here]
+                if terminal.opens and (is_led or not terminal.body_by_model):
                     continue
                 if not terminal.opens and (terminal.by_model or stacks[here]):
                     continue  # only the system closes its blocks, and it has done so

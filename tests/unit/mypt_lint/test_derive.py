@@ -82,6 +82,16 @@ AFTER = THINKS.replace("(loop.last or m.reasoning_content)", "m.reasoning_conten
 OPENS = THINKS.replace(PROMPT, PROMPT.replace("{% endif %}", "<think>\n{% endif %}"))
 EMPTIES = OPENS.replace("<think>\n{% endif %}", "<think>\n\n</think>\n\n{% endif %}")
 ALWAYS = OPENS.replace("loop.index0 > ns.last and (loop.last or m.reasoning_content)", "true")
+OFF = "{% if enable_thinking is defined and not enable_thinking %}</think>{% else %}<think>{% endif %}"
+LEADS = (
+    "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}"
+    "{% if loop.index0 > ns.last and m.reasoning_content %}<think>{{ m.reasoning_content }}</think>"
+    "{% else %}</think>{% endif %}{% endif %}{{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>" + OFF + "{% endif %}"
+)
+LEAVES = LEADS.replace("{% else %}</think>", "{% else %}<think></think>").replace(OFF, "<think>")
 Learn = Callable[[str], Derived]
 
 
@@ -103,6 +113,11 @@ def text(dialect: mypt_spec.Dialect, *messages: tuple[str, str]) -> str:
     assert episode is not None
     assert not findings
     return dialect.serialize(episode)
+
+
+def exported(dialect: mypt_spec.Dialect) -> Any:
+    made = chat_template(dialect)
+    return compiled(made.replace("{%- generation -%}", "").replace("{%- endgeneration -%}", ""))
 
 
 def test_a_default_system_prompt_is_learned(learn: Learn, tmp_path: Path) -> None:
@@ -267,14 +282,32 @@ def test_a_thought_that_each_answer_has_is_learned(learn: Learn, tmp_path: Path)
     assert episode is not None
     prompt = dialect.tokenizer.decode(prompt_ids(dialect, episode))
     assert prompt.endswith(f"Q<|im_end|>\n{empty}")
-    exported = compiled(
-        chat_template(dialect)
-        .replace("{%- generation -%}", "")
-        .replace("{%- endgeneration -%}", "")
-    )
+    written = exported(dialect)
     assert (
-        exported(messages=messages, add_generation_prompt=True, enable_thinking=False)[0] == prompt
+        written(messages=messages, add_generation_prompt=True, enable_thinking=False)[0] == prompt
     )
+
+
+@pytest.mark.parametrize("template", [LEADS, LEAVES])
+def test_a_thought_that_leaves_a_tag_in_earlier_turns_is_learned(
+    learn: Learn, tmp_path: Path, template: str
+) -> None:
+    derived = learn(template)
+    assert [level.is_proved for level in derived.levels[:2]] == [True, True]
+    dialect = derived.load(tmp_path)
+    question = {"role": "user", "content": "Q"}
+    turn = [question, {"role": "assistant", "reasoning_content": "R", "content": "A"}]
+    episode, findings = dialect.check({"messages": turn * 2})
+    (trained,) = dialect.trained(episode, history="official")
+    text, render = dialect.serialize(trained), compiled(template)
+    assert (findings, text) == ([], render(messages=turn * 2)[0])
+    assert text.count("R") == 1
+    assert dialect.parse(text) == (trained, [])
+    prompt = render(messages=[question], add_generation_prompt=True)[0]
+    episode, _ = dialect.read({"messages": [question]})
+    assert dialect.tokenizer.decode(prompt_ids(dialect, episode)) == prompt
+    assert exported(dialect)(messages=[question], add_generation_prompt=True)[0] == prompt
+    assert dialect.write(dialect.read({"messages": turn})[0])["messages"] == turn
 
 
 @pytest.mark.parametrize(
