@@ -29,7 +29,7 @@ from mypt_spec.masks.record import Cuts, cut_texts, weights_of
 from mypt_spec.parser import build, parse_text, spacing
 from mypt_spec.rules import Limits, check_episode
 from mypt_spec.rules.shared_mistakes import shared_mistakes
-from mypt_spec.serializer import legal_events, prove, to_text
+from mypt_spec.serializer import ended, legal_events, prove, to_text
 from mypt_spec.states import result_opener, split_states
 from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import grammar_root, load_table
@@ -275,7 +275,7 @@ class Dialect:
         # Where tags are ordinary text, content that spells one would come back as structure.
         if self.table.plain_tags or self.table.untagged or any(self.table.edges):
             prove(events, self.table, ids=True)
-        return events
+        return events if partial else ended(events, self.table)
 
     def parse_ids(self, ids: Iterable[int]) -> tuple[Episode | None, list[Finding]]:
         """Reads token ids (any integers, shape (n,)) into an Episode; None when there is an error.

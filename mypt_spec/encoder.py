@@ -221,8 +221,7 @@ def _segments(
         encoded = iter(_glued(events, [loss for _, loss, _ in usual], table, tokenizer, cut))
     ended: Stack = ()
     for number, (event, loss, blocks) in enumerate(_losses(events, table, mask)):
-        terminal = table.terminals.get(event.terminal)
-        trail = tokenizer.encode(terminal.trail) if terminal is not None and terminal.trail else []
+        trail = tokenizer.encode(_trail(event, table))
         trailing = len(trail) if mask.blocks == "model" else 0
         if table.glue:
             event_ids, shares = next(encoded)
@@ -405,11 +404,16 @@ def runs(
                 if not changes or changes[-1][:2] != (loss, segment.weight):
                     changes.append((loss, segment.weight, len(text)))
                 text += part
-        if terminal is not None and terminal.trail:  # after a special id: no text waits
+        if trail := tokenizer.encode(_trail(segment.event, table)):  # after a special id
             loss = 0 if segment.trailing else segment.loss
-            trail = tokenizer.encode(terminal.trail)
             out.append(EncodedAlone(trail, loss, number, number, segment.weight))
     return [*out, alone()] if text else out
+
+
+def _trail(event: Event, table: TokenTable) -> str:
+    """Returns the white space that the system writes after a tag, "" where none is written."""
+    terminal = table.terminals.get(event.terminal)
+    return terminal.trail if terminal and event.text.endswith(terminal.trail) else ""
 
 
 def _pieces(
@@ -424,7 +428,7 @@ def _pieces(
         return [event.text]
     out: list[str | list[int]] = []
     values = dict(event.attrs)
-    for piece in terminal.spelling if trail else terminal.stem:
+    for piece in terminal.spelling if trail and _trail(event, table) else terminal.stem:
         if piece.kind == "special":
             out.append([tokenizer.special[piece.value]])
             continue

@@ -90,7 +90,8 @@ def lex(
                 if v is not None and k.startswith(name + "__")
             )
         spaced = not other and terminal.spaced and text[start:end] != terminal.spell(attrs, special)
-        if spaced and sentinels and end == len(text):  # where a model stops
+        if terminal.trail and end == len(text) and (table.bare_end or (spaced and sentinels)):
+            # Where a model stops, or a conversation ends.
             spaced = text[start:end] + terminal.trail != terminal.spell(attrs, special)
         place = Place("", span(start, end))
         spelling = terminal.spell(attrs)

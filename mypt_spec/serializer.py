@@ -52,11 +52,18 @@ def to_text(
     if layout not in table.layouts:
         raise ValueError(f"unknown layout {layout!r}; {table.name} has {', '.join(table.layouts)}")
     events = legal_events(episode, table, automaton)
-    joined = prove(events, table)
+    prove(events, table)
+    events = ended(events, table)
     separator = table.layouts[layout]
-    if not separator:
-        return joined
     return separator.join("".join(e.text for e in block) for block in top_level(events, table))
+
+
+def ended(events: list[Event], table: TokenTable) -> list[Event]:
+    """Returns the events of a whole conversation, the last one as it is written there."""
+    *others, last = events
+    terminal = table.terminals.get(last.terminal) if table.bare_end else None
+    trail = terminal.trail if terminal is not None else ""
+    return [*others, last._replace(text=last.text.removesuffix(trail))]
 
 
 def prove(events: list[Event], table: TokenTable, *, ids: bool = False) -> str:

@@ -295,8 +295,9 @@ class TokenTable:
     no ids of text then, and ids of other tags are below zero. `models` are those whose vocabulary
     ids are made with, if the table does not name it. `untagged` is the kind of block that they
     write without its tags, too (`damage.untagged`). With `glue`, what is between two special ids is
-    encoded together. `composed` says that models with the vocabulary see texts in NFC, and `spaced`
-    that they see a space for U+2581.
+    encoded together. With `bare_end`, white space that only the system writes after a tag is not
+    written after the last. `composed` says that models with the vocabulary see texts in NFC, and
+    `spaced` that they see a space for U+2581.
     """
 
     name: str
@@ -321,6 +322,7 @@ class TokenTable:
     required: RequiredVocabulary | None = None
     declared_ids: tuple[tuple[str, int], ...] = ()
     glue: bool = False
+    bare_end: bool = False
     composed: bool = False
     spaced: bool = False
     history: History = History()

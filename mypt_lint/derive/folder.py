@@ -153,7 +153,8 @@ def _grammar(name: str, shape: Shape) -> str:
 def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
     doc = "Learned from the chat template of a model."
     head: dict[str, Any] = {"name": name, "title": name, "doc": doc, "turn_opener": "user"}
-    out = ["[dialect]", *_rows(head | {"glue": True})]
+    head |= {"glue": True} | ({"bare_end": True} if shape.bare_end else {})
+    out = ["[dialect]", *_rows(head)]
     if shape.drops:
         history: dict[str, Any] = {"drops": ["think"]}
         history |= {"empty": "assistant"} if shape.fills else {}

@@ -84,6 +84,8 @@ class Learner:
             return self.shape()
         if not (replaces or end.startswith(answer_end)) or prompt.endswith(tail or " "):
             raise NotLearnedError(f"an answer ends with {answer_end!r}, and the last with {end!r}")
+        space = "" if first.endswith(to_user) else to_user[: -len(to_user.lstrip())]
+        answer_end, to_user = answer_end + space, to_user.removeprefix(space)
         begin = first.removesuffix(to_user)
         if not to_user or not first.endswith(to_user):
             raise NotLearnedError(f"before the first question is {first[-30:]!r}, not {to_user!r}")
@@ -94,7 +96,9 @@ class Learner:
         earlier, last = earlier.removeprefix(prefix), last.removeprefix(prefix)
         user = Block(to_user, closer)
         answer = Block(header[len(closer) :], answer_end, prefix=prefix)
-        shape = Shape(begin, user, answer, tail=tail, ends=replaces, lead=lead)
+        shape = Shape(
+            begin, user, answer, tail=tail, ends=replaces, lead=lead, bare_end=bool(space)
+        )
         try:
             shape = self._with_system(shape, two[1:])
         except NotLearnedError as error:

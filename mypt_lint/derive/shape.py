@@ -65,8 +65,9 @@ class Shape:
     """The literals of a template.
 
     - `begin` comes before everything, `tail` after it; or it `ends` the last answer in place of the
-      closer. A `bare` system block opens with what comes before everything; `after_system` is the
-      white space between its text and the first question.
+      closer. With `bare_end`, the last closer has no white space after it. A `bare` system block
+      opens with what comes before everything; `after_system` is the white space between its text
+      and the first question.
     - `default`: the text of the system block of conversations without a system message. If a format
       `needs_system` and has none, it refuses these.
     - `system_in`: what is around the system message, with which the first question begins.
@@ -99,6 +100,7 @@ class Shape:
     only_prompts: bool = False
     tail: str = ""
     ends: bool = False
+    bare_end: bool = False
     tools: Tools | None = None
     no_system: str = ""
     no_thoughts: str = ""

@@ -70,6 +70,8 @@ def _notes(shape: Shape) -> Iterator[str]:
     if shape.system_in is not None:
         system = _code("...".join(shape.system_in))
         yield f"- The first question begins with the system message: {system}."
+    if shape.bare_end:
+        yield "- White space between turns is not written at the end."
     if shape.no_system:
         yield f"- System messages are refused: {shape.no_system}."
     if shape.drops:

@@ -104,6 +104,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "own_tags": list((table.tagged or USUAL).marks),
         "repeated": {kind: t.name for kind, t in table.between.items()},
         "thoughts": [*THOUGHTS, "think"],
+        "bare_end": table.bare_end,
         "empty": int(layout.empty),
         "always_thinks": int(layout.options.always_thinks),
         "only_prompts": int(layout.options.only_prompts),

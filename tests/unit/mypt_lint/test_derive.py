@@ -67,6 +67,11 @@ CHANNELS = CHANNEL.replace(
 )
 DROPS = BY_DEFAULT.replace("{{ m.content }}", "{{ '' if m.role == 'system' else m.content }}")
 HEADED = BY_DEFAULT.replace(PROMPT, "<|im_start|>assistant\n")
+BETWEEN = (
+    "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{% if m.role == 'assistant' %}"
+    "<|end|>{% if not loop.last %}{{ '\n' }}{% endif %}{% else %}{{ '\n' }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+)
 REWRITES = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content | replace('a', 'b') }}")
 COUNTS = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content }}{{ m.content | length > 30 }}")
 DATED = "{% set day = strftime_now('%Y') %}" + BY_DEFAULT.replace("Be kind.", "{{ day }}")
@@ -182,6 +187,15 @@ def test_an_answer_may_end_at_the_next_question(learn: Learn, tmp_path: Path) ->
     assert dialect.table.openers["assistant"].stops == ("USER_OPEN",)
     assert text(dialect, ("user", "Q"), ("assistant", "A")) == (
         "[gMASK]<sop><|user|>\nQ<|assistant|>\nA"
+    )
+
+
+def test_white_space_between_turns_is_learned(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(BETWEEN)
+    assert derived.levels[0].is_complete
+    turns = [("user", "Q"), ("assistant", "A")]
+    assert text(derived.load(tmp_path), ("system", "S"), *turns, *turns) == (
+        "<|system|>\nS\n<|user|>\nQ\n<|assistant|>\nA<|end|>\n<|user|>\nQ\n<|assistant|>\nA<|end|>"
     )
 
 

@@ -619,3 +619,20 @@ def test_a_model_may_write_several_calls_in_one_pair_of_tags() -> None:
     for tags in (["call▁begin"], ["calls▁end"], ["calls▁begin", "calls▁begin"]):
         ids = [d.table.special[f"<｜tool▁{tag}｜>"] for tag in tags]
         assert decoder.accepts(start, ids) == len(ids) - 1
+
+
+# --- White space that only separates
+
+
+def test_white_space_after_the_last_tag_is_a_warning() -> None:
+    d = mypt_spec.dialect("tulu3")
+    text = "<|user|>\nHi\n<|assistant|>\nYes.<|end_of_text|>"
+    assert [f.code for f in d.parse(text)[1]] == []
+    assert [f.code for f in d.parse(text + "\n")[1]] == ["MYP230"]
+    episode = d.parse(text)[0]
+    assert episode is not None
+    for mask in ("model", "trl"):
+        encoded = d.encode(episode, mask=mask)
+        assert d.tokenizer.decode(encoded.ids) == text
+        assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == "Yes.<|end_of_text|>"
+    assert d.parse_ids(d.encode(episode).ids) == (episode, [])
