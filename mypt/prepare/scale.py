@@ -73,12 +73,6 @@ def _planning(out: Parser) -> None:
         type=_bytes,
         default=GROUP,
     )
-    add(
-        "--sample N",
-        "first check N records of each input, and measure tokens and time by them",
-        type=not_negative,
-        default=0,
-    )
     add_settings(out)
 
 
@@ -139,7 +133,7 @@ def _committing(out: Parser) -> None:
 
 def _plan(chosen: argparse.Namespace) -> int:
     from mypt_cli.progress import Bar
-    from mypt_train.scale.estimate import estimated, indivisible
+    from mypt_train.scale.overview import indivisible, overview
     from mypt_train.scale.planning.plan import make_plan, write_plan
 
     say = saying(PROG + "plan", quiet=chosen.quiet)
@@ -154,20 +148,13 @@ def _plan(chosen: argparse.Namespace) -> int:
             group=chosen.group_size,
             progress=bar.at,
         )
-    with Bar(len(plan.inputs), unit="inputs", quiet=chosen.quiet) as bar:
-        estimate = estimated(plan, chosen.sample, bar.at)
-    if estimate.refused and options.on_error == "fail":
-        raise UsageError(
-            f"{estimate.refused} of {estimate.records} records of the sample are refused; "
-            f"repair them, or use --on-error reject{estimate.reasons}"
-        )
     path = write_plan(plan)
     for line in indivisible(plan, chosen.unit_size):
         say(line)
     if not chosen.quiet:
-        print(f"{path}: {estimate.summary(plan)}{estimate.reasons}")
+        print(f"{path}: {overview(plan)}")
         print(f"  next: mypt-prepare run --plan {path} --units 0-{len(plan.units) - 1}")
-    return REFUSED if estimate.refused else DONE
+    return DONE
 
 
 def _run(chosen: argparse.Namespace) -> int:

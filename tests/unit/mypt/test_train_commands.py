@@ -181,7 +181,6 @@ PREPARE = ["mypt.prepare.cli", "IN", "--out", "OUT", "--workers", "1"]
         (["mypt.vocab", "IN", "-o", "OUT", "--size", "270"], ["tokens"]),
         (["mypt.synth", "--phase", "1", "--n", "30", "-o", "OUT"], ["episodes"]),
         (PREPARE, ["encoding", "writing", "listing"]),
-        (["mypt.prepare.cli", "plan", *PREPARE[1:4], "--sample", "9"], ["inputs"]),
     ],
     ids=lambda value: " ".join(value[:2]),
 )

@@ -8,7 +8,6 @@ import shutil
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -19,10 +18,8 @@ from mypt_cli.jsonl.names import MANIFEST
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import Store
 from mypt_train import Options, ShardReader, prepare
-from mypt_train.data.encode_line import Encoder
-from mypt_train.scale import estimate
 from mypt_train.scale.planning.plan import read_plan
-from tests.support.build import chat, contents, message, write
+from tests.support.build import chat, contents, write
 from tests.support.shards import ROOT
 
 
@@ -36,10 +33,9 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["./plan", "a.jsonl", "--out", "sft", "--unit-size", "0.4k", "--context-length", "256"]
-    assert mypt(["prepare", "plan", *words, "--sample", "2"]) == 0
+    assert mypt(["prepare", "plan", *words]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("sft/plan.json: 1.8 kB in 2 inputs, 6 units in 1 group; about ")
-    assert "core-seconds (by 4 records, of which 0 are refused)" in out
+    assert out.startswith("sft/plan.json: 1.8 kB in 2 inputs, 6 units in 1 group\n")
     assert "mypt-prepare run --plan sft/plan.json --units 0-5" in out
     plan = ["--plan", "sft/plan.json"]
     assert main(["run", *plan, "--units", "0,2-3"]) == 0
@@ -91,13 +87,11 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
             ["commit", "--plan", "sft", "--max-failed-units", "-1"],
             "--max-failed-units: -1 is below",
         ),
-        (["plan", "a.jsonl", "--out", "x", "--sample", "-1"], "--sample: -1 is below 0"),
         (["plan", "a.jsonl", "--out", "x", "--unit-size", "0"], "--unit-size is 0, expected 1"),
         (["plan", "a.jsonl", "--out", "."], ".: is not empty; name another folder"),
         (["plan", "a.jsonl", "--out", "sft", "--seed", "1"], "another plan is there"),
         (["plan", "a.jsonl", "--out", "https://h/x"], "nothing can be written to a web server"),
         (["plan", "empty.jsonl", "--out", "x"], "nothing to prepare: all inputs are empty"),
-        (["plan", "bad.jsonl", "--out", "x", "--sample", "3"], "1 of 1 records of the sample are"),
         (["a.jsonl", "--out", "sft", "--resume"], "is planned for several machines; go on with"),
         (["plan", "-", "--out", "x", "--dialect", "mypt"], "a stream cannot be read twice"),
         (
@@ -111,7 +105,6 @@ def test_what_cannot_be_done(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("empty.jsonl").touch()
-    Path("bad.jsonl").write_text('{"system": "S"}\n')
     assert main(["plan", "a.jsonl", "--out", "sft", "-q"]) == 0
     with suppress(SystemExit):  # argparse ends by itself
         assert main(words) == 2
@@ -146,15 +139,6 @@ def test_what_cannot_be_cut_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     gz, array = capsys.readouterr().err.splitlines()
     assert "b.jsonl.gz: gzip is read from its beginning, so it is one unit; to cut it" in gz
     assert "c.json: is not JSONL, so it is one unit" in array
-
-
-def test_a_sample_with_rejects_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("bad.jsonl").write_bytes(b'{"system": "S"}\n' + Path("a.jsonl").read_bytes())
-    words = ["plan", "bad.jsonl", "--out", "x", "--sample", "9", "--on-error", "reject"]
-    assert main(words) == 1
-    out = capsys.readouterr().out
-    assert "(by 7 records, of which 1 are refused)\n  bad.jsonl:1: MYP" in out
-    assert Path("x/plan.json").exists()
 
 
 def test_the_one_liner_reads_objects(s3: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,37 +211,6 @@ def test_a_plan_without_a_unit_cannot_be_committed(capsys: pytest.CaptureFixture
     assert main(["resume", *plan, "--again"]) == 0
     assert main(["commit", *plan]) == 0
     assert ShardReader("x").manifest["lines"]["written"] == 6
-
-
-def test_the_first_records_of_a_sample_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds, calls = [0.0], []
-    real = Encoder.lines
-
-    def lines(self: Encoder, records: list[bytes], *, first: bool) -> object:
-        calls.append((len(records), first))
-        seconds[0] += 100 if first else len(records)
-        return real(self, records, first=first)
-
-    monkeypatch.setattr(Encoder, "lines", lines)
-    monkeypatch.setattr(estimate, "time", SimpleNamespace(thread_time=lambda: seconds[0]))
-    line = Path("a.jsonl").read_bytes().splitlines(True)[0]
-    Path("a.jsonl").write_bytes(line * 6)
-    main(["plan", "a.jsonl", "--out", "x", "-q"])
-    records = estimate.estimated(read_plan("x"), 4)
-    assert (calls, records.records) == ([(2, True), (2, False)], 4)
-    assert records.hours * 3600 == pytest.approx(6)
-
-
-@pytest.mark.extra("pyarrow")
-def test_rows_of_parquet_are_larger_than_they_are_stored() -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    some = [message(role, f"{role} says") for role in ("system", "user", "assistant")]
-    parquet.write_table(pa.Table.from_pylist([chat(*some)] * 900), "a.parquet")
-    main(["plan", "a.parquet", "--dialect", "mypt", "--out", "x", "-q"])
-    size = Path("a.parquet").stat().st_size
-    assert estimate.estimated(read_plan("x")).tokens == pytest.approx(0.2 * 4 * size)
 
 
 @pytest.mark.parametrize("key", ["units/00000.json", "sealed.json", "groups/00000.json"])
