@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NoReturn
@@ -105,13 +106,20 @@ def _plan(options: argparse.Namespace) -> Plan:
     plan = planned(options)
     chosen_options = template_options(options)
     if options.model:
+        from mypt_lint.derive.of_model import family_of
         from mypt_lint.template.clean_chats import ByModel
         from mypt_lint.template.model import ModelFolder
 
         if options.dialect not in (None, AUTO):
             raise UsageError("--model and --dialect both name a format; remove one")
         model = ModelFolder(options.model, chosen_options)
-        model.check_options(saying("mypt-lint", quiet=options.quiet))
+        say = saying("mypt-lint", quiet=options.quiet)
+        model.check_options(say)
+        with suppress(
+            OSError, RuntimeError, ValueError
+        ):  # no cache, or a template that takes too long
+            if not (options.quiet or chosen_options) and (name := family_of(model)):
+                say(f"the chat template writes the same text as --dialect {name}")
         plan.by_model = ByModel(model)
     plan.edits = any(name.startswith("sarif") for name in options.format or [plan.top["format"]])
     return plan

@@ -8,22 +8,29 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.progress import waiting
+from mypt_lint.derive.conversations import LEVELS
 from mypt_lint.derive.derive import derive
+from mypt_lint.derive.probe import Renderings
+from mypt_lint.derive.proof import Level, prove
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.source import has_template
 from mypt_model.folder import dialect_of, newest
 from mypt_model.shape import ModelError
+from mypt_spec import Dialect
+from mypt_spec.dialect import detectable_dialects, families
+from mypt_spec.table_file import grammar_root
 from mypt_spec.tokenizer.proved import cache_folder
 
 NAME = "chat-template"
-FOLDERS = 8  # formats that are kept at most
-_PROVED = "PROVED.txt"
+FOLDERS = 8  # formats and families that are kept at most
+_PROVED, _FAMILY = "PROVED.txt", "FAMILY.txt"
+_CONVERSATIONS = 10  # of each level, to recognize a family
 
 
 def dialect_of_model(
@@ -47,9 +54,39 @@ def dialect_of_model(
         ) from None
 
 
+def family_of(source: ModelFolder) -> str:
+    """Returns the name of the shipped format whose text is that of a chat template; "" for none.
+
+    It is recognized by 40 conversations, and kept in the cache. Raises OSError, or RuntimeError for
+    a user without a home, if it cannot be kept.
+    """
+    folder = cache_folder() / "formats" / _digest(source.fingerprint, {})
+    file = folder / _FAMILY
+    if file.is_file():
+        os.utime(folder)
+    else:
+        names = sorted({*mypt_spec.dialects(), *families()} - {*detectable_dialects()})
+        with Renderings(source) as render:
+            counts = {name: _count(mypt_spec.dialect(name), render) for name in names}
+        name = max(counts, key=lambda name: counts[name])
+        _write(folder, {_FAMILY: name if counts[name] else ""})
+    return file.read_text(encoding="utf-8")
+
+
+def _count(dialect: Dialect, render: Renderings) -> int:
+    """Returns how many conversations are equal; 0 if one differs, or few chats are taken."""
+    count = 0
+    for name in LEVELS:
+        level = prove(dialect, render, Level(name), range(_CONVERSATIONS))
+        if level.unequal or count + level.equal < _CONVERSATIONS / 2:
+            return 0
+        count += level.equal
+    return count
+
+
 def _format_of(model: Path, say: Callable[[str], None]) -> str:
     source = ModelFolder(str(model))
-    folder = cache_folder() / "formats" / _digest(source)
+    folder = cache_folder() / "formats" / _digest(source.fingerprint, source.files)
     proved = folder / _PROVED
     if proved.is_file():
         os.utime(folder)
@@ -66,27 +103,33 @@ def _format_of(model: Path, say: Callable[[str], None]) -> str:
     return f"{folder}/"
 
 
-def _digest(source: ModelFolder) -> str:
-    digest = hashlib.sha256(source.fingerprint.encode())
-    for name, content in sorted(source.files.items()):
+def _digest(fingerprint: str, files: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256(fingerprint.encode())
+    for name, content in sorted(files.items()):
         digest.update(name.encode() + hashlib.sha256(content).digest())
-    for package in (Path(__file__).parents[1], Path(mypt_spec.__file__).parent):
-        for file in sorted(package.rglob("*.py")):
-            digest.update(file.read_bytes())
+    code = [Path(__file__).parents[1], Path(mypt_spec.__file__).parent]
+    paths = [file for package in code for file in sorted(package.rglob("*.py"))]
+    for file in paths + sorted(grammar_root().rglob("*.toml")):
+        digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
 def _derive(source: ModelFolder, folder: Path) -> None:
-    """Writes what is derived to a folder that has its name only when it is complete."""
+    """Writes what is derived to a folder."""
     derived = derive(source, NAME)
     names: dict[str, list[str]] = {}
     for level in derived.levels:
         names.setdefault("" if level.is_proved else level.reason, []).append(level.name)
     proved = f"proved: {', '.join(names.pop('', ['nothing']))}"
     proved += "".join(f"; not {', '.join(left)}: {why}" for why, left in names.items())
+    _write(folder, derived.files | {_PROVED: proved})
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    """Writes files to a folder of the cache that has its name only when it is complete."""
     part = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}")
     part.mkdir(parents=True)
-    for name, text in (derived.files | {_PROVED: proved}).items():
+    for name, text in files.items():
         (part / name).write_text(text, encoding="utf-8")
     try:
         part.rename(folder)

