@@ -133,7 +133,8 @@ def _grammar(name: str, shape: Shape) -> str:
         if NAME in tools.call.opener:
             rules["asked"] = rules["asked"].removesuffix(ends["answer"])
         rules |= {piece: f"TEXT+ {ends[piece]}" for piece in ("tools", "call") if piece in ends}
-        rules["response"] = f"{texts['result']} {ends['result']}"
+        response = "TEXT+" if tools.result_body == "json" else texts["result"]
+        rules["response"] = f"{response} {ends['result']}"
         several = f"RESULT_OPEN response ({following['result']} response)*"
         several = several if tools.after_call is not None else "RESULT_OPEN response"
         rules["results"] = rule("user", several) if tools.inside else several
@@ -232,7 +233,7 @@ def _records(shape: Shape) -> str:
         texts |= {"before": tools.definitions.opener} if tools.place.endswith("question") else {}
         texts |= {"after": tools.beside} if tools.place == "before" and tools.beside else {}
     defaults = {} if shape.default is None else {"system": shape.default}
-    if shape.tools is not None and shape.tools.default not in (None, shape.default):
+    if shape.tools is not None and shape.tools.default not in (None, shape.default or ""):
         defaults["system_with_tools"] = shape.tools.default
     defaults |= {"thought": ""} if shape.always else {}
     out += ["", "[defaults]", *_rows(defaults)] if defaults else []

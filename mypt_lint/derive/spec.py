@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from mypt_lint.derive.folder import blocks_of
 from mypt_lint.derive.proof import Level
-from mypt_lint.derive.shape import Shape
+from mypt_lint.derive.shape import NAME, Shape
 
 _SPEC = """\
 # {name}
@@ -65,7 +65,7 @@ def _notes(shape: Shape) -> Iterator[str]:
         yield f"- It ends with {_code(shape.tail)}{instead}."
     if shape.default is not None:
         yield f"- The system message of conversations without one is {_code(shape.default)}."
-    elif shape.needs_system:
+    elif shape.needs_system and not shape.bare:
         yield "- A conversation needs a system message: without one, the template writes a date."
     if shape.system_in is not None:
         system = _code("...".join(shape.system_in))
@@ -85,7 +85,7 @@ def _notes(shape: Shape) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    return f"`` {json.dumps(text, ensure_ascii=False)[1:-1]} ``"
+    return f"`` {json.dumps(text.replace(NAME, 'NAME'), ensure_ascii=False)[1:-1]} ``"
 
 
 def _row(*cells: str) -> str:

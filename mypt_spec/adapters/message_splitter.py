@@ -43,12 +43,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from mypt_spec.adapters.message_shape import NULLABLE
 from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter, WholeRecord, shallow
-from mypt_spec.bodies.definitions import (
-    come_back,
-    layout_of,
-    write_definitions,
-    write_indented,
-)
+from mypt_spec.bodies.definitions import come_back, layout_of, write_definitions, write_indented
 from mypt_spec.bodies.plain_schema import arguments
 from mypt_spec.bodies.strict_json import loads
 from mypt_spec.record_schema import WEIGHT, is_free_weight

@@ -3,9 +3,7 @@
 Input are definitions as records have them, or the text of a block and its kind of body; output is
 canonical text, or the definitions. JSON keeps each definition as it was given, keys in order; of
 TypeScript, a "namespace" keeps all, "signatures" what `lost_in` does not name, and so "tool_tags".
-A kind in braces says how JSON is written: "{tool:4}\n\n" is each definition, indented by four
-spaces, with an empty line between two, and "[{function:compact}]" an array, without spaces, of
-functions without what is around them.
+Other layouts of JSON are patterns, such as "[{function:compact}]".
 """
 
 import json
@@ -15,12 +13,7 @@ from typing import Any
 
 from mypt_spec.bodies.read_signatures import read_signatures
 from mypt_spec.bodies.signatures import lost, write_signatures
-from mypt_spec.bodies.strict_json import (
-    DefinitionsError,
-    a_kind_of,
-    canonical,
-    strict_value,
-)
+from mypt_spec.bodies.strict_json import DefinitionsError, a_kind_of, canonical, strict_value
 from mypt_spec.bodies.tagged import function_of
 from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
@@ -33,9 +26,7 @@ _IN_QUESTION = "{tool:4}" + _BLANK_LINE
 _JSON = {"tool_lines": "{tool}\n", "tool_list": "[{tool}]"}  # other names of kinds in braces
 # In an array or not, what of a tool, indented by so many spaces or compact, what is between two.
 _PATTERN = re.compile(r"(\[)?\{(tool|function)(?::(compact|[1-8]))?\}((?(1)\]|.*))", re.DOTALL)
-_READERS = {
-    "namespace": read_namespace, "signatures": read_signatures, "tool_tags": read_tool_tags
-}  # fmt: skip
+_READERS = {"namespace": read_namespace, "signatures": read_signatures, "tool_tags": read_tool_tags}
 _scan = json.JSONDecoder().raw_decode
 
 
