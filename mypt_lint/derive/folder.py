@@ -185,8 +185,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}
             row |= {"body": shape.tools.call_body} if piece == "call" else {}
             row |= {"body": shape.tools.body} if piece == "tools" else {}
-            json_result = piece == "result" and shape.tools.result_body == "json"
-            row |= {"body": "json"} if json_result else {}
+            row |= {"body": shape.tools.result_body} if piece == "result" else {}
         rows.append(row)
         if piece == "answer" and shape.lead:
             lead = {"name": "ANSWER_LEAD", "spelling": pieces(shape.lead, special)}
@@ -248,7 +247,7 @@ def _records(shape: Shape) -> str:
     out += ["", "[options]", *_rows(head)] if head else []
     if tools is not None and tools.head[0]:
         out += ["", "[[option]]", *_rows({"tools": True, "text": tools.head[0]})]
-        out += ["", "[[option]]", *_rows({"text": tools.head[1]})]
+        out += ["", "[[option]]", *_rows({"text": tools.head[1]})] if tools.head[1] else []
     if shape.system_in is not None:
         before, after = shape.system_in
         where = {"question": "first", "before": before, "after": after}

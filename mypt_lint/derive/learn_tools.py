@@ -25,9 +25,8 @@ def _tool(name: str) -> dict[str, Any]:
 
 
 TOOLS = [_tool("find_it"), _tool("get_it")]
-_ITEMS = [
-    f"{{{item}{how}}}" for item in ("tool", "function") for how in ("", ":compact", ":2", ":4")
-]
+_HOW = ("", ":compact", ":2", ":4")
+_ITEMS = [f"{{{item}{how}}}" for item in ("tool", "function") for how in _HOW]
 
 
 def steps(content: str = "", calls: int = 1) -> Probe:
@@ -62,9 +61,8 @@ class ToolsLearner:
         tools = Tools(*definitions, *calls, *self._results(called))
         shape = self.shape
         if shape.system and tools.beside:
-            same = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
-            blank = same and shape.system.blank
-            shape = replace(shape, system=replace(shape.system, blank=blank))
+            blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
+            shape = replace(shape, system=replace(shape.system, blank=blank and shape.system.blank))
         return replace(shape, tools=tools)
 
     def _text(self, probe: Probe) -> str:
@@ -78,16 +76,15 @@ class ToolsLearner:
         the system text where there is no other, and what is in each system block."""
         shape, system, user = self.shape, self.shape.system, self.shape.user.opener
         text = alone = self._text(chat(_Q, _A))
-        body, opening, said, head = _body(alone), shape.begin, shape.begin, ("", "")
+        body, said, opening, places, head = _body(alone), shape.begin, shape.begin, [], ("", "")
         if system is not None:
             opening, text = said + system.opener, self._text(chat(_Q, _A, system=_S))
-            text, alone, head = _without_head(text, alone, opening, bare=shape.bare)
-            said = opening + _S + system.closer
-        places = [("first", said, user + _Q), ("first question", said + user, _Q)]
-        if system is not None:
-            end = system.closer + user + _Q
-            places += [("after", opening + _S, end), ("system", shape.begin, system.opener + _S)]
+            head = self._head(text, opening)
+            text, alone = (t.replace("".join(head), head[1], 1) for t in (text, alone))
+            said, end = opening + _S + system.closer, system.closer + user + _Q
+            places = [("after", opening + _S, end), ("system", shape.begin, system.opener + _S)]
             places += [("before", opening, _S + end)]
+        places = [("first", said, user + _Q), ("first question", said + user, _Q), *places]
         tools = write_definitions(TOOLS, body, _NO_TAG)
         before, _, after = text.partition(tools)
         fits = (p for p in places if before.startswith(p[1]) and p[2] in after)
@@ -112,6 +109,14 @@ class ToolsLearner:
         if alone not in (without, text.replace(_S, default)):
             raise NotLearnedError("tools are written otherwise without a system message")
         return Block(opener, closer), body, place, "", default, head
+
+    def _head(self, text: str, opening: str) -> tuple[str, str]:
+        """Returns what only tools put into a block that begins each conversation, before the system
+        message, and the part of its opener after that."""
+        size = shared(text, opening)
+        head, found, _ = text[size:].partition(opening[size:] + _S)
+        fits = self.shape.bare and found and "find_it" not in head
+        return (head, opening[size:]) if fits else ("", "")
 
     def _calls(self) -> tuple[Block, str, str | None, str | None, str]:
         """Returns the block of calls, its body, white space before it after texts and calls, and
@@ -176,17 +181,3 @@ def _body(text: str) -> str:
         if parted:
             return item + between
     raise NotLearnedError("tools are not written as JSON")
-
-
-def _without_head(
-    text: str, alone: str, opening: str, *, bare: bool
-) -> tuple[str, str, tuple[str, str]]:
-    """Returns both texts without what only tools put into the beginning of each conversation, with
-    it and what follows it there."""
-    size = shared(text, opening)
-    rest = opening[size:]
-    head, found, _ = text[size:].partition(rest + _S)
-    if not (bare and rest and found) or not alone[size:].startswith(head + rest):
-        return text, alone, ("", "")
-    text, alone = (t[:size] + t[size + len(head) :] for t in (text, alone))
-    return text, alone, (head, rest)

@@ -10,6 +10,7 @@ LIKELY_SPECIAL = re.compile(r"<[|｜][^<>]+?[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|
 
 
 NAME = "\0"  # where the name of a tool is, in the literal of a tag
+_NAME = {"attr": "name", "pattern": r'[^"\\]+'}
 
 
 class NotLearnedError(ValueError):
@@ -36,12 +37,11 @@ class Tools:
     """The literals of tools, calls and results.
 
     `definitions` are at a `place`: "after" or "before" the text in the system block, parted by
-    `beside` if it has one; in a block before the "system" message, or before the "first" or the
-    "last" question; or in the text of that "first question" or "last question". `head` is what
-    the system block begins with if there are tools, and what it begins with in any case.
-    White space parts calls from a text and from each other (None: there is no text, or no other
-    call), and results `inside` of a question's block; other results are blocks by themselves. The
-    opener of a call without tags has its name, `NAME`, and its closer ends the answer, too.
+    `beside`; in a block before the "system" message, the "first" or the "last" question; or in the
+    text of that "first question" or "last question". System blocks begin with `head`: its first
+    text only if there are tools. White space parts calls from a text and from each other (None:
+    there is none), and results `inside` of a question's block; other results are blocks. The opener
+    of a call without tags has its name, `NAME`, and its closer ends the answer, too.
     """
 
     definitions: Block
@@ -117,11 +117,9 @@ def pieces(literal: str, special: Iterable[str]) -> list[dict[str, Any]]:
     tags = "|".join(map(re.escape, longest)) or "(?!)"
     out: list[dict[str, Any]] = []
     for part in filter(None, re.split(rf"({tags}|{NAME}|\A\s+|\s+\Z)", literal)):
-        if part == NAME:
-            out.append({"attr": "name", "pattern": r'[^"\\]+'})
-            continue
         kind = "space" if part.isspace() else "special" if part in longest else "text"
-        out.append({kind: part} | ({"exact": True} if kind == "space" else {}))
+        piece = {kind: part} | ({"exact": True} if kind == "space" else {})
+        out.append(_NAME if part == NAME else piece)
     return out
 
 

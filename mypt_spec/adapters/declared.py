@@ -310,11 +310,11 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
     intro, after = (source.get("tools", {}).get(key, "") for key in ("before", "after"))
     need(not (intro and "tools" in paths), "[tools]", "[blocks] has a block for them")
     tools_before, options = source.get("tools_before", "first"), options_of(source, paths, need)
-    leads = tools_before == "system"
-    fine = not leads or ({"tools", "system"} <= {*paths} and not options.block)
-    need(fine, '"tools_before"', '"system" needs tools and system in [blocks], and no [options]')
-    fine = not after or (leads and paths["tools"][:-1] == paths["system"])
-    need(fine, "[tools]", '"after" needs tools in the block of system, and tools_before = "system"')
+    fine = {"tools", "system"} <= {*paths} and not options.block
+    fine = fine if tools_before == "system" else not after
+    fine = fine and (not after or paths["tools"][:-1] == paths["system"])
+    text = '"system" needs tools and system in [blocks], in one for "after", and no [options]'
+    need(fine, '"tools_before"', text)
     texts = [p.value for t in table.terminals.values() for p in t.spelling if p.kind == "text"]
     system = system_text_of(source, texts, need)
     return Messages(

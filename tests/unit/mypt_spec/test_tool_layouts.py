@@ -133,7 +133,8 @@ def test_a_finding_after_the_tools_has_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("blocks", "more", "message"),
     [
-        (BLOCKS, AFTER, r'\[tools\]: "after" needs tools in the block of system'),
+        (BLOCKS, AFTER, 'in one for "after"'),
+        (FIRST.replace("system/tools", "tools"), AFTER, 'in one for "after"'),
         (FIRST.replace('system = "system"\n', ""), "", '"system" needs tools and system in'),
         (FIRST, '[options]\nblock = "system"\n', r"and no \[options\]"),
     ],
