@@ -228,11 +228,8 @@ class Format:
         machine, result = self.dialect.automaton, self.result
         assert result is not None
         closer = self.dialect.table.closers.get(result.opens)
-        return all(
-            (closer is None or closer.name in machine.steps[row[result.name]])
-            for row in machine.steps
-            if result.name in row
-        )
+        rows = [machine.steps[row[result.name]] for row in machine.steps if result.name in row]
+        return closer is None or all(closer.name in row for row in rows)
 
     def result_events(
         self, name: str, value: Any, call: str = "", *, first: bool = True, last: bool = True

@@ -233,10 +233,8 @@ def _segments(
                 shares += [share] * len(ids)
         else:
             event_ids, shares = tag_ids(event, table, tokenizer), []
-        if event.terminal in table.stops:
-            rows = [table.openers[kind] for kind in ended]
-            if any(event.terminal in row.stops and row.body_loss for row in rows):
-                loss, trailing = 1, len(event_ids) - 1
+        if event.terminal in table.stops and any(table.openers[kind].stops for kind in ended):
+            loss, trailing = 1, len(event_ids) - 1
         ended = blocks
         uneven = tuple(shares) if {*shares} - {1} else ()
         yield Segment(event, event_ids, loss, blocks, trailing, shares=uneven)

@@ -41,12 +41,8 @@ def before_tag(stack: Stack, table: TokenTable, terminal: Terminal | None = None
     """
     while stack and stack[-1] not in table.closers:
         stops = table.openers[stack[-1]].stops
-        if (
-            stops
-            and terminal
-            and terminal.name not in stops
-            and (terminal.opens or terminal.closes)
-        ):
+        inner = terminal and (terminal.opens or terminal.closes) and terminal.name not in stops
+        if stops and inner:
             break
         stack = stack[:-1]
     if terminal is not None and terminal.again and stack[-1:] == (terminal.opens,):
@@ -173,14 +169,11 @@ def model_writes(automaton: Automaton, table: TokenTable) -> dict[int, frozenset
 
 @_once
 def stop_tags(automaton: Automaton, table: TokenTable) -> dict[int, dict[str, str]]:
-    """Returns the tags of which the model writes the first piece in each state, and stops there.
-
-    Each name has that piece.
-    """
-    rows, stops = automaton.steps, {k: t.stops for k, t in table.openers.items() if t.body_by_model}
+    """Returns the tags whose first piece a model writes in each state to stop, with that piece."""
     first = {name: table.terminals[name].spelling[0].value for name in table.stops}
+    stops, rows = {kind: t.stops for kind, t in table.openers.items()}, automaton.steps
     return {
-        state: {n: first[n] for n in stops.get("".join(stack[-1:]), ()) if n in rows[state]}
+        state: {n: first[n] for kind in stack[-1:] for n in stops[kind] if n in rows[state]}
         for state, stack in open_blocks(automaton, table).items()
     }
 

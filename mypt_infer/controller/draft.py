@@ -76,32 +76,25 @@ class Draft:
         space = self._parser.missing()
         return self.history.dialect.tokenizer.encode(space) if space else []
 
-    def push(self, token: int, origin: str) -> list[Piece]:
+    def push(self, token: int, origin: str, *, stops: bool = False) -> list[Piece]:
         """Appends an id; returns what is now certain, with the index in the history after it.
 
-        Raises ValueError, and notes the id as dropped, if it means nothing here.
+        One at which the model `stops`, and which the next tag has, is noted as dropped. Raises
+        ValueError, and notes the id as dropped, if it means nothing here.
         """
         history = self.history
         history.add([token], origin)
         try:
-            pieces = self._parser.push(token)
+            pieces = self._parser.flush() if stops else self._parser.push(token)
             if history.trailing_ids:  # a whole tag: no id that the model draws belongs to it
                 pieces += self._parser.flush()
         except ValueError:
             history.cut_back(len(history.ids) - 1, history.state)
             raise
+        if stops:
+            history.cut_back(len(history.ids) - 1, history.state)
         base = len(history.ids) - self._parser.pushed
         return [piece._replace(end=base + piece.end) for piece in pieces]
-
-    def stop(self, token: int, origin: str) -> list[Piece]:
-        """Notes an id at which the model stops, and which the next tag has, as dropped.
-
-        Returns what is now certain.
-        """
-        self.history.add([token], origin)
-        self.history.cut_back(len(self.history.ids) - 1, self.history.state)
-        base = len(self.history.ids) - self._parser.pushed
-        return [piece._replace(end=base + piece.end) for piece in self._parser.flush()]
 
     def write_tag(self, tag: Tag, origin: str) -> Change:
         """Appends a tag that nobody draws."""

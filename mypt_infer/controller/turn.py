@@ -104,7 +104,9 @@ class Turn:
                 if space := self._draft.missing():
                     yield from self._take(space, FORCED)
                     continue
-            elif not self._allowed.writable or (self._awaits_result and not self._allowed.stops):
+            elif not self._allowed.writable or (
+                self._calls.pending and self._allowed.result and not self._allowed.stops
+            ):
                 if self._calls.pending:
                     yield from self._result()
                 else:
@@ -129,10 +131,6 @@ class Turn:
             self._budget.sampled += 1
             yield from self._take([reply], SAMPLED)
 
-    @property
-    def _awaits_result(self) -> bool:
-        return bool(self._calls.pending and self._allowed.result)
-
     def _make_room(self) -> Iterator[events.Event]:
         turns, ids = self.history.forget(self._budget.prompt)
         if len(self.history) > self._budget.longest:
@@ -148,18 +146,13 @@ class Turn:
     def _take(self, ids: list[int], origin: str) -> events.Steps:
         """Takes ids of the model, or white space that belongs to its tag."""
         for token in ids:
-            if token in self._allowed.stops and origin == SAMPLED:
-                for piece in self._draft.stop(token, origin):
-                    yield from self._piece(piece)
-                self._draft.note()
-                yield from self._result() if self._awaits_result else self._stop()
-                return
+            stops = token in self._allowed.stops
             try:
-                pieces = self._draft.push(token, origin)
+                pieces = self._draft.push(token, origin, stops=stops)
             except ValueError as fault:
                 yield from self._finish("illegal", str(fault))
                 return
-            if not pieces and self._allowed.leads_nowhere(token):
+            if not (pieces or stops) and self._allowed.leads_nowhere(token):
                 written = self.history.dialect.tokenizer.decode([token])
                 problem = f"the model wrote {written!r}, which nothing that may stand here holds"
                 yield from self._finish("illegal", problem)
@@ -168,6 +161,9 @@ class Turn:
                 goes_on = yield from self._piece(piece)
                 if self._ended or not goes_on:
                     return
+            if stops:
+                self._draft.note()
+                yield from self._result() if self._calls.pending else self._stop()
 
     def _piece(self, piece: Piece) -> Generator[events.Event | events.Ask, events.Reply, bool]:
         """Takes a tag or a text of the model; returns whether what comes after it is kept."""
@@ -214,7 +210,7 @@ class Turn:
                 return
         if opened is not None and opened.kind in self._format.calls:
             yield self._calls.begin(opened)
-        if self._allowed.ended and not self._awaits_result:
+        if self._allowed.ended and not (self._calls.pending and self._allowed.result):
             if not self.history.dialect.automaton.accepting(self.history.state):
                 self._draft.note()  # the system writes the mark at the end of the conversation
                 final = self._table.terminals[self._format.final]

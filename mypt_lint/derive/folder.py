@@ -212,12 +212,10 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
 
 def _stops(shape: Shape, special: frozenset[str]) -> list[str]:
     """Returns the opening tags that end an answer. Raises NotLearnedError."""
-    blocks = {"user": shape.user}
-    if shape.tools is not None and not shape.tools.inside:
-        blocks["result"] = shape.tools.result
-    if any("special" not in pieces(block.opener, special)[0] for block in blocks.values()):
+    after = [p for p in ("user", "result") if "/" not in _paths(shape).get(p, "/")]
+    if any("special" not in pieces(blocks_of(shape)[p].opener, special)[0] for p in after):
         raise NotLearnedError("no special token is after an answer, so no model learns to stop")
-    return [f"{piece.upper()}_OPEN" for piece in blocks]
+    return [f"{piece.upper()}_OPEN" for piece in after]
 
 
 def _records(shape: Shape) -> str:

@@ -71,10 +71,8 @@ def _weighed(messages: Sequence[Message], table: TokenTable) -> Iterator[tuple[E
                 match = _MESSAGE.match(event.at.pointer)
                 source = match[0] if match else source
             usual = before if message.role in table.marks else 1.0
-            if event.terminal in table.stops:  # it ends the message before
-                yield event, before, source
-                continue
-            before = by_source.get(source, usual) if weight is None else weight
+            if event.terminal not in table.stops:  # these end the message before
+                before = by_source.get(source, usual) if weight is None else weight
             yield event, before, source
 
 

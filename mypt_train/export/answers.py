@@ -91,9 +91,8 @@ class _Reader:
 
     def _ends(self, state: int) -> bool:
         """Returns whether an answer may end in a state, which a tag of the model led to."""
-        if self.stops[state]:
-            return False
-        return awaits_result(state, self.machine, self.table) or not self.writes[state]
+        awaits = awaits_result(state, self.machine, self.table)
+        return not self.stops[state] and (awaits or not self.writes[state])
 
     def _ways(self, state: int, *, first: bool) -> list[Way]:
         out: list[Way] = []

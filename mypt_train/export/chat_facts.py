@@ -8,7 +8,7 @@ are the tags at which a model stops.
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from mypt_spec import Dialect
@@ -26,8 +26,8 @@ class Facts:
     """What a template knows of a format.
 
     - `steps`: for each state, each terminal that may come with [state after, 1 if it is trained].
-    - `spelled`: of each tag, its pieces [text, attribute]; without what is never trained at its
-      end, which is in `trails`.
+    - `spelled`: of each tag, its pieces [text, ""] or [attribute, pattern]; without white space
+      that the system adds after it, which is in `trails`. Of `stops`, the first is trained alone.
     - `expected`: for each state, what may come, for people. `shown`: each tag, for people.
     - `joined`: tags that are written otherwise after a text or a tag that is not in `apart`.
     - `after_text`: tags that are written otherwise after a text, and not after a tag.
@@ -40,6 +40,7 @@ class Facts:
     steps: list[dict[str, list[int]]]
     spelled: dict[str, list[list[str]]]
     trails: dict[str, str]
+    stops: list[str]
     expected: list[str]
     shown: dict[str, str]
     joined: dict[str, str]
@@ -59,7 +60,6 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
     """
     table, machine = dialect.table, dialect.automaton
     steps = trained_steps(dialect)
-    rows = [_ending(t) if t.name in table.stops else t for t in table.terminals.values()]
     plain = [first_text(t) for t in table.plain_tags]
     special = [] if dialect.vocabulary is None else [*dialect.vocabulary.special]
     tags = sorted({*table.special, *special, *reserved, *plain}, key=lambda t: (-len(t), t))
@@ -67,8 +67,9 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
     return Facts(
         machine.start,
         [{n: [machine.steps[i][n], row[n]] for n in row} for i, row in enumerate(steps)],
-        {t.name: _pieces(t) for t in rows},
-        {t.name: t.trail for t in rows if t.trail},
+        {t.name: [[p.value, p.pattern] for p in t.stem] for t in table.terminals.values()},
+        {t.name: t.trail for t in table.terminals.values() if t.trail},
+        sorted(table.stops),
         [" or ".join(table.describe({*row})) for row in steps],
         {t.name: t.shown for t in table.terminals.values()},
         {name: t.name for name, t in table.joined.items()},
@@ -81,12 +82,6 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
     )
 
 
-def _ending(terminal: Terminal) -> Terminal:
-    """Returns a tag at which a model stops, with all but its first piece never trained."""
-    first, *others = terminal.spelling
-    return replace(terminal, spelling=(first, *(replace(piece, loss=0) for piece in others)))
-
-
 def first_text(terminal: Terminal) -> str:
     """Returns the plain text with which a tag of plain text is known: up to its first attribute."""
     out = ""
@@ -94,19 +89,6 @@ def first_text(terminal: Terminal) -> str:
         if piece.kind == "attr" or (piece.kind == "space" and out):
             break
         out += piece.value if piece.kind == "text" else ""
-    return out
-
-
-def _pieces(terminal: Terminal) -> list[list[str]]:
-    """Returns the pieces of a spelling as [text, ""] or [attribute, its pattern]."""
-    out: list[list[str]] = []
-    for piece in terminal.stem:
-        if piece.kind == "attr":
-            out.append([piece.value, piece.pattern])
-        elif out and not out[-1][1]:
-            out[-1][0] += piece.value
-        else:
-            out.append([piece.value, ""])
     return out
 
 

@@ -108,7 +108,6 @@ def _ends(kind: str, dialect: Dialect) -> list[str]:
     """Returns patterns of the tags that end a block, or that follow one without a closing tag."""
     table, machine = dialect.table, dialect.automaton
     patterns: set[str] = set()
-    stops = stop_tags(machine, table)
     for state, stack in open_blocks(machine, table).items():
         for name in machine.steps[state] if stack[-1:] == (kind,) else ():
             terminal = table.terminals.get(name)
@@ -116,8 +115,8 @@ def _ends(kind: str, dialect: Dialect) -> list[str]:
                 continue
             if kind in terminal.ends:
                 patterns.add(_pattern(terminal))
-            elif stops[state]:
-                patterns |= {f"(?={re.escape(tag)})" for tag in stops[state].values()}
+            elif stops := stop_tags(machine, table)[state]:
+                patterns |= {f"(?={re.escape(tag)})" for tag in stops.values()}
             elif kind not in table.closers or (terminal.opens == kind and terminal.again):
                 patterns.add(f"(?={_pattern(terminal)})")
     return sorted(patterns, key=lambda p: (-len(p), p))

@@ -175,9 +175,8 @@ class GrammarGraph:
         """
         if state not in self.reached or self.stops[state]:
             return False
-        return awaits_result(state, self.machine, self.table) or not (
-            self._speakable(state) or self._writes_text(state)
-        )
+        goes_on = self._speakable(state) or self._writes_text(state)
+        return awaits_result(state, self.machine, self.table) or not goes_on
 
     def _answers(self, state: int) -> bool:
         """Returns whether text in a state is that of the answer: no thought, and no citation."""
@@ -188,11 +187,10 @@ class GrammarGraph:
 
     def _ends(self, state: int, *, answered: bool) -> bool:
         """Returns whether generation may end in a state, with the answer `answered` or not."""
-        return self._hands_over(state) and self._may_end(state, answered=answered)
-
-    def _may_end(self, state: int, *, answered: bool) -> bool:
         pending = self.response and not answered
-        return not pending or awaits_result(state, self.machine, self.table)
+        if pending and not awaits_result(state, self.machine, self.table):
+            return False
+        return self._hands_over(state)
 
     def _block(self, state: int) -> int:
         kind = self.stacks[state][-1] if self.stacks[state] else ""
@@ -216,8 +214,6 @@ class GrammarGraph:
                     after = self._node(self.machine.steps[state][TEXT], text=False, answered=True)
                     node.edges[HOLE, RESPONSE] = (after, 0)
                 for name in self._tags(state):
-                    if name in self.stops[state] and not self._may_end(state, answered=answered):
-                        continue
                     head = self.heads[name]
                     symbols = spelled(head.lead + head.text)
                     if head.token >= 0:
@@ -246,7 +242,8 @@ class GrammarGraph:
         block = NO_BLOCK if terminal.again else self._block(state)  # a call after a call is another
         key = (then, name, block, answered)
         if name in self.stops[state]:
-            return self.nodes.setdefault((-1, False, False), Node(final=True))
+            ends = answered or not self.response or awaits_result(state, self.machine, self.table)
+            return self.nodes.setdefault((-1, ends, False), Node(final=ends))
         if key not in self.after:
             self.after[key] = self._block_node(then, terminal, head, block, answered=answered)
         return self.after[key]

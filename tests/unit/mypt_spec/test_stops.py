@@ -9,6 +9,7 @@ import pytest
 import mypt_spec
 from mypt_infer.controller.events import TurnEnd
 from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.deltas import DeltaReader
 from mypt_spec import SpecError
@@ -84,6 +85,16 @@ def test_a_model_stops_at_the_tag_that_may_follow() -> None:
         assert not decoder.final(state)
         assert decoder.final(decoder.next(state, GLM.table.special[expected]))
     assert prompt
+
+
+def test_an_answer_that_a_response_binds_is_written_before_its_stop() -> None:
+    decoder = Decoder(GLM, [function("f")], response=Response(regex="yes|no"))
+    start = decoder.start(ids_of("[gMASK]<sop><|user|>\nu<|assistant|>\n"))
+    user, result = (GLM.table.special[tag] for tag in ("<|user|>", "<|observation|>"))
+    assert user not in decoder.ids(start)
+    assert user in decoder.ids(decoder.run(start, ids_of("yes")))
+    called = decoder.run(start, ids_of('<tool_call>{"name": "f", "arguments": {}}</tool_call>'))
+    assert result in decoder.ids(called)
 
 
 def ids_of(text: str) -> list[int]:
