@@ -57,8 +57,8 @@ class ToolsLearner:
         definitions = self._definitions()
         if self.shape.after_system:
             raise NotLearnedError("tools are beside a system message that only white space ends")
-        *calls, called = self._calls()
-        tools = Tools(*definitions, *calls, *self._results(called))
+        calls = self._calls()
+        tools = Tools(*definitions, *calls[:4], *self._results(calls[4]))
         shape = self.shape
         if shape.system and tools.beside:
             blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
