@@ -49,8 +49,8 @@ def _options(out: Parser) -> None:
     add(
         "--embedder URL",
         "what makes vectors of texts: a service on this machine that answers as OpenAI's "
-        "/v1/embeddings does, with #MODEL if it has several; or hashing; or none (default: that of "
-        "the index, or none)",
+        "/v1/embeddings does, with #MODEL if it has several; or none (default: that of the index, "
+        "or none)",
     )
     add = out.group("search")
     add("--search QUERY", "bring the index up to date, and show the chunks that fit the query best")

@@ -37,7 +37,7 @@ def _options(out: Parser) -> None:
     add = out.group("input")
     add(
         "--data DIR",
-        "a folder that mypt-prepare has made, or its URL in a store (s3://...); may be repeated",
+        "a folder that mypt-prepare has made; may be repeated",
         action="append",
         required=True,
     )

@@ -21,7 +21,6 @@ from mypt_infer.workspace.index.embed import (
     Embedder,
     EmbedderError,
     Floats,
-    HashingEmbedder,
 )
 
 # Seconds for one answer.
@@ -32,22 +31,18 @@ _EXCERPT = 200
 def embedder_for(value: Embedder | Callable[[list[str]], Any] | str) -> Embedder | None:
     """Returns an embedder that was given in any of its forms, or by the name that an index has.
 
-    "" and "none" are none, "hashing" is a HashingEmbedder, an address is that of a service. Raises
-    ValueError for another name.
+    "" and "none" are none, an address is that of a service. Raises ValueError for another name.
     """
     if isinstance(value, Embedder) and not isinstance(value, type):
         return value
     if not isinstance(value, str):
         return Called(value)
-    default = HashingEmbedder()
     if value in ("", "none"):
         return None
-    if value in ("hashing", default.name):
-        return default
     if value.startswith(("http://", "https://")):
         return Service(value)
     raise ValueError(
-        f"no embedder {value!r}; expected none, hashing, or the address of a service, "
+        f"no embedder {value!r}; expected none, or the address of a service, "
         "http://localhost:8080/v1/embeddings; a function of Python that an index was made with is "
         "given to WorkspaceEngine again"
     )

@@ -1,24 +1,17 @@
 """Makes vectors of texts, for the search by likeness. Without an embedder, only words count.
 
 Input: texts. Output: unit vectors. An embedder is any function from a list of texts to an array, an
-`Embedder`, or the address of a service on this machine (`embedders`). HashingEmbedder needs no
-model, and gives the same vectors on every machine.
+`Embedder`, or the address of a service on this machine (`embedders`).
 """
 
-import re
-import zlib
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.workspace.index.terms import folded
-
 Floats = npt.NDArray[np.float32]
 
-_WORD = re.compile(r"\w+")
 # Below this likeness two texts have nothing in common, for most models.
 FLOOR = 0.25
 
@@ -98,47 +91,3 @@ def vectors_for(embedder: Embedder, texts: Sequence[str], dimensions: int | None
     norms = np.linalg.norm(out, axis=1, keepdims=True)
     unit: Floats = np.divide(out, norms, out=np.zeros_like(out), where=norms > 0)
     return unit
-
-
-class HashingEmbedder:
-    """Adds up a text's words and their trigrams, each hashed to a dimension and a sign.
-
-    Deterministic, and blind to meaning: texts are similar if they share words or parts of words.
-    """
-
-    def __init__(self, dimensions: int = 512) -> None:
-        self.dimensions = dimensions
-        self.name = f"hashing-{dimensions}-1"
-        self.weight, self.floor = 0.15, 0.3
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        out = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for row, text in zip(out, texts, strict=True):
-            counts: dict[int, float] = {}
-            for word in _WORD.findall(folded(text)):
-                for place, weight in _features(word):
-                    counts[place] = counts.get(place, 0.0) + weight
-            if not counts:
-                continue
-            places = np.fromiter(counts, dtype=np.uint32, count=len(counts))
-            # The square root, because the tenth time that a word occurs says less than the first.
-            weights = np.sqrt(np.fromiter(counts.values(), dtype=np.float32, count=len(counts)))
-            signs = np.where(places & 1, np.float32(1), np.float32(-1))
-            np.add.at(row, (places >> 1) % self.dimensions, weights * signs)
-            norm = np.linalg.norm(row)
-            if norm:
-                row /= norm
-        return out
-
-
-@lru_cache(maxsize=200_000)
-def _features(word: str) -> tuple[tuple[int, float], ...]:
-    inside = f"<{word}>"
-    grams = [inside[i : i + 3] for i in range(len(inside) - 2)] if len(word) > 2 else []
-    weight = 0.5 / len(grams) if grams else 0.0
-    # Short words are mostly function words, which say little about a text.
-    rarity = min(len(word), 8) / 8
-    return (
-        (zlib.crc32(word.encode("utf-8", "replace")), rarity),
-        *((zlib.crc32(b"g" + g.encode("utf-8", "replace")), weight * rarity) for g in grams),
-    )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mypt.index import main
-from mypt_infer.workspace import Called, EmbedderError, HashingEmbedder, WorkspaceEngine
+from mypt_infer.workspace import Called, EmbedderError, WorkspaceEngine
 from mypt_infer.workspace.embedders import Service, embedder_for
 from mypt_infer.workspace.index.embed import vectors_for
 from tests.support.build import write_texts
@@ -113,9 +113,9 @@ def test_a_service_that_is_not_there(base: Path, capsys: pytest.CaptureFixture[s
     engine = WorkspaceEngine(base)
     assert engine.search("cat"), "words are indexed all the same"
     assert main([str(base), "--quiet"]) == 0, "an embedder that never answered is not remembered"
-    for wrong in ("http://", "ftp://localhost", "minilm"):
+    for wrong in ("http://", "ftp://localhost", "hashing"):
         assert main([str(base), "--embedder", wrong]) == 2
-    assert "expected none, hashing, or the address" in capsys.readouterr().err
+    assert "expected none, or the address" in capsys.readouterr().err
 
 
 @pytest.mark.numeric
@@ -141,9 +141,8 @@ def test_any_function_is_an_embedder(base: Path, tmp_path: Path) -> None:
     score = other.search("cat")[0].score
     words_alone = WorkspaceEngine(base, tmp_path / "w", embedder="none").search("cat")[0].score
     assert_close(score, words_alone, terms=12, dtype=np.float32)
-    assert embedder_for("hashing") is not None
     assert embedder_for("none") is None
-    assert WorkspaceEngine(base, tmp_path / "index", embedder="hashing").search("cat")
+    assert WorkspaceEngine(base, tmp_path / "index", embedder="none").search("cat")
 
 
 def example() -> ModuleType:
@@ -180,10 +179,3 @@ def test_the_example_has_the_published_scores() -> None:
     for text, vector in zip(texts, together, strict=True):
         # 6 layers of hidden size 384, inner size 1536 and up to 256 tokens.
         assert_close(embed([text])[0], vector, terms=6 * (6 * 384 + 2 * 1536 + 2 * 256))
-
-
-@pytest.mark.numeric
-def test_the_same_vectors_on_every_machine() -> None:
-    vector = HashingEmbedder(64).embed(["Größe of the index"])[0]
-    assert_close(np.linalg.norm(vector), 1.0, terms=64)
-    assert np.array_equal(vector, HashingEmbedder(64).embed(["grosse OF the Index"])[0])

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 from mypt.index import main
-from mypt_infer.workspace import EmbedderError, HashingEmbedder, WorkspaceEngine, WorkspaceError
+from mypt_infer.workspace import EmbedderError, WorkspaceEngine, WorkspaceError
 from mypt_infer.workspace import build as building
 from mypt_infer.workspace.index.store import META, SQLITE, VECTORS, current
 from tests.support.build import contents, write_texts
+from tests.support.embedder import HashingEmbedder
 from tests.support.examples import either
 from tests.support.victims import Victims, victims
 
@@ -61,9 +62,13 @@ def flip(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("damage", [cut, flip, lambda data: b""])
 def test_damaged_vectors_are_made_again(
-    base: Path, tmp_path: Path, damage: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    engine = WorkspaceEngine(base, tmp_path / "index", embedder=HashingEmbedder())
+    base: Path, tmp_path: Path, damage: Any, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    for module in ("embedders", "engine"):  # as if the index had been made with a service
+        name = f"mypt_infer.workspace.{module}.embedder_for"
+        monkeypatch.setattr(name, lambda _: HashingEmbedder())
+    engine = WorkspaceEngine(base, tmp_path / "index")
     file = (current(engine.index_dir) or base) / VECTORS
     good = file.read_bytes()
     queries = [" ".join(random.Random(i).choices(WORDS, k=3)) for i in range(20)]
@@ -101,6 +106,7 @@ def test_a_short_meta_file_is_made_again(base: Path, tmp_path: Path) -> None:
 REFRESH = """
 from pathlib import Path
 from mypt_infer.workspace import build
+from tests.support.embedder import HashingEmbedder
 build._MANY = many
 build.refresh(Path(base), Path(index), HashingEmbedder())
 """
@@ -132,7 +138,7 @@ def test_a_kill_loses_nothing(base: Path, tmp_path: Path, forks: Victims, many: 
             at=chance.randrange(lines * kill // kills, lines * (kill + 1) // kills) + 1,
             **names,
         )
-        reader = WorkspaceEngine(base, index)
+        reader = WorkspaceEngine(base, index, embedder=HashingEmbedder())
         texts = {d.path: reader.get_doc_text(d.doc_id) for d in reader.list_docs()}
         assert texts in (old, new)
         states += texts == new

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mypt_infer.workspace import Chunk, HashingEmbedder, WorkspaceEngine
+from mypt_infer.workspace import Chunk, WorkspaceEngine
 from mypt_infer.workspace.index.ranking import Word, lengths, rank
 from tests.support.build import write_texts
+from tests.support.embedder import HashingEmbedder
 from tests.support.tolerance import assert_close, is_close
 
 TEXTS = {

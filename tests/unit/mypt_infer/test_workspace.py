@@ -14,7 +14,6 @@ import pytest
 from mypt_infer.workspace import (
     Chunk,
     Document,
-    HashingEmbedder,
     IndexBusyError,
     WorkspaceEngine,
     WorkspaceError,
@@ -22,6 +21,7 @@ from mypt_infer.workspace import (
 from mypt_infer.workspace import build as building
 from mypt_infer.workspace.index.store import META, SQLITE, VECTORS, current, locked
 from tests.support.build import contents, write_texts
+from tests.support.embedder import HashingEmbedder
 from tests.support.tolerance import assert_close
 
 POLICY = "Security Policy v2\n\nPasswords:\n- Minimum 12 characters\n- Rotate every 90 days\n"
@@ -244,7 +244,7 @@ def test_the_seeds_files(base: Path, tmp_path: Path) -> None:
     assert folder is not None
     vectors = np.load(folder / VECTORS)
     lines = [json.loads(line) for line in (folder / META).read_text().splitlines()]
-    assert vectors.shape == (3, 512)
+    assert vectors.shape == (3, 4096)
     assert vectors.dtype == np.float32
     assert_close(np.linalg.norm(vectors, axis=1), np.ones(3), terms=512)
     assert list(lines[0]) == ["chunk_id", "doc_id", "title", "path", "position"]
@@ -252,7 +252,7 @@ def test_the_seeds_files(base: Path, tmp_path: Path) -> None:
         chunk = engine.get_chunk(line["chunk_id"])
         assert chunk is not None
         again = HashingEmbedder().embed([f"{line['title']}\n{chunk.text}"])[0]
-        assert_close(again, vector, terms=512)
+        assert_close(again, vector, terms=4096)
     plain = WorkspaceEngine(base, tmp_path / "plain")
     assert np.load((current(plain.index_dir) or Path()) / VECTORS).shape == (3, 0)
     assert len(rows(plain)) == 3
