@@ -50,10 +50,8 @@ def broken(derived: Derived, model: ModelFolder, seeds: range) -> dict[str, str]
     """Returns how levels differ on other conversations that are claimed to be proved."""
     out = {}
     with tempfile.TemporaryDirectory() as place, Renderings(model) as render:
-        dialect, render.unwritten = (
-            derived.load(Path(place)) if derived.files else None,
-            derived.unwritten,
-        )
+        dialect = derived.load(Path(place)) if derived.files else None
+        render.unwritten = derived.shape.unwritten if derived.shape is not None else ""
         for level in derived.levels if dialect is not None else ():
             if dialect is not None and level.is_proved:
                 again = prove(dialect, render, Level(level.name), seeds)

@@ -131,25 +131,19 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def as_read(episode: Episode, table: TokenTable) -> Episode:
-    """Returns an Episode with what a model wrote as reading a record leaves it.
-
-    That is stripped, and after the white space with which the block begins.
-    """
+    """Returns an Episode with what a model wrote as a record is read: stripped, with a prefix."""
 
     def parts(message: Message) -> Iterator[Part]:
         for part in message.parts or (Part("text", ""),):
             opener = table.openers[message.role if part.kind == "text" else part.kind]
-            text = part.text.removeprefix(opener.prefix)
-            text = opener.filled(text) if opener.body_by_model else part.text
+            text = opener.prefix + opener.stripped(part.text.removeprefix(opener.prefix))
+            text = text if opener.body_by_model else part.text
             if text or part.kind != "text":
                 yield replace(part, text=text)
 
-    prefixed = {kind for kind, opener in table.openers.items() if opener.prefix}
-    messages = (
-        replace(m, parts=(*parts(m),)) if m.parts or m.role in prefixed else m
-        for m in episode.messages
-    )
-    return replace(episode, messages=(*messages,))
+    marks, messages = table.marks, episode.messages
+    read = (m if m.role in marks else replace(m, parts=(*parts(m),)) for m in messages)
+    return replace(episode, messages=(*read,))
 
 
 def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]:
@@ -182,10 +176,7 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
 
 
 def _joined(events: list[Event], table: TokenTable, last: str) -> list[Event]:
-    """Returns the events of a block, each tag as it is written after what is before it.
-
-    `last` is TEXT if there is a text before the block, or "".
-    """
+    """Returns the events of a block, each tag as it is written after what is before it: `last`."""
     out: list[Event] = []
     for event in events:
         name = table.join(event.terminal, out[-1].terminal if out else last)

@@ -217,10 +217,6 @@ class Terminal:
         text = text.lstrip(characters) if how and not how.startswith("right") else text
         return text.rstrip(characters) if how and not how.startswith("left") else text
 
-    def filled(self, text: str) -> str:
-        """Returns what the block that it opens has for a text of a record."""
-        return self.prefix + self.stripped(text)
-
     def spell(
         self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None
     ) -> str:

@@ -316,9 +316,8 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
         closers = [o for o in rivals if t.stops and t.opens in o.closing and not o.mark]
         text = f'"stops" is of a block without a closing tag, {t.opens!r} has one'
         need(not closers, t.name, text)
-        for column in ("strip", "prefix"):
-            text = f'"{column}" is of a block of text, the body is {t.body!r}'
-            need(not getattr(t, column) or t.body == "text", t.name, text)
+        text = f'"strip" is of a block of text, the body is {t.body!r}'
+        need(not t.strip or t.body == "text", t.name, text)
 
 
 def _check_head(head: dict[str, Any], terminals: dict[str, Terminal], need: Need) -> None:

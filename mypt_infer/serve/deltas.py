@@ -55,10 +55,10 @@ class DeltaReader:
         self._opener: Event | None = None  # of the block of a call
         self._stream: Callable[[str], list[CallPiece]] | None = None  # reads the body of the block
         self._buffer: list[str] = []  # the text of a call, or of a citation
-        self._last, self._prefix = 0, ""  # white space that is next, and no part of the answer
+        self._last, self._is_begin = 0, True  # of a text
         events, _ = form.dialect.lex_ids(prompt)
         for event in events:
-            self._enter(event)
+            self._blocks.read(event.terminal)
         self._types = form.types_in(events)
 
     def push(self, token: int) -> list[Delta]:
@@ -68,11 +68,6 @@ class DeltaReader:
     def end(self) -> list[Delta]:
         """Returns what was held back, because no further id comes."""
         return [d for piece in self._parser.flush() for d in self._read(piece)]
-
-    def _enter(self, event: Event) -> None:
-        self._blocks.read(event.terminal)
-        terminal = self.format.dialect.table.terminals.get(event.terminal)
-        self._prefix = terminal.prefix if terminal is not None else ""
 
     def _read(self, piece: Piece) -> Iterator[Delta]:
         begin, self._last = self._last, piece.end
@@ -84,12 +79,11 @@ class DeltaReader:
                 for part in self._stream(event.text) if self._stream is not None else ():
                     yield Delta(CALLED, begin=begin, end=piece.end, **part._asdict())
             else:
-                text = event.text
-                while text and self._prefix.startswith(text[0]):
-                    text, self._prefix = text[1:], self._prefix[1:]
-                self._prefix = "" if text else self._prefix
+                opener = self.format.dialect.table.openers.get(kind)
+                prefix = opener.prefix if opener is not None and self._is_begin else ""
                 name = THOUGHT if kind in self.format.thinking else CONTENT
-                yield Delta(name, text, begin, piece.end)
+                yield Delta(name, event.text.removeprefix(prefix), begin, piece.end)
+            self._is_begin = False
             return
         terminal = self.format.dialect.table.terminals.get(event.terminal)
         if terminal is not None and kind in terminal.ends:
@@ -103,7 +97,8 @@ class DeltaReader:
                 calls, _ = self.format.read_calls(self._opener, body, raw, self._types)
                 yield Delta(CALLED, "", begin, piece.end, tuple(calls), ended=True)
             self._stream = None
-        self._enter(event)
+        self._blocks.read(event.terminal)
+        self._is_begin = True
         if terminal is not None and terminal.opens in self.format.calls:
             self._opener, self._buffer = event, []
             if terminal.body == IDS_FIRST:

@@ -35,16 +35,12 @@ _FIRST_SEED = 1_000_000  # of conversations that the learner never sees
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A format that was learned: its files by name, empty if nothing is proved, and its levels.
-
-    `unwritten` is as in `Renderings`.
-    """
+    """A format that was learned: its files by name, empty if nothing is proved, and its levels."""
 
     name: str
     files: dict[str, str]
     levels: tuple[Level, ...]
     shape: Shape | None
-    unwritten: str = ""
 
     def load(self, folder: Path, vocabulary: str | None = None) -> Dialect:
         """Writes the files into a folder, and returns the format. Raises SpecError."""
@@ -87,8 +83,8 @@ class _Deriving:
                 return Derived(self.name, {}, levels, shape)
             dialect, texts = self._loaded(shape)
             texts["vectors.json"] = json.dumps([*self._vectors(dialect)], indent=2) + "\n"
-            texts["SPEC.md"] = spec(self.name, shape, levels, self.render.unwritten)
-        return Derived(self.name, texts, levels, shape, self.render.unwritten)
+            texts["SPEC.md"] = spec(self.name, shape, levels)
+        return Derived(self.name, texts, levels, shape)
 
     def _learned(self) -> Shape:
         """Returns a shape that is equal wherever the learner looks. Raises NotLearnedError."""
@@ -146,7 +142,7 @@ class _Deriving:
         for what, messages in _EXAMPLES.items():
             record = {"messages": messages}
             episode, findings = dialect.check(record)
-            text = self.render.text(messages)
+            text = self.render.text(messages, clock="now")
             if episode is not None and not findings and dialect.serialize(episode) == text:
                 encoded = dialect.encode(episode)
                 trained = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mypt_lint.derive.shape import NAME, Block, NotLearnedError, Shape, pieces
+from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, pieces
 
 _PATHS = {
     "system": "system",
@@ -43,14 +43,21 @@ def blocks_of(shape: Shape) -> dict[str, Block]:
     """Returns the blocks of a shape by their pieces, in the order of their rows."""
     blocks = {"system": shape.system, "user": shape.user, "answer": shape.answer}
     blocks["thought"] = shape.thought
-    if shape.tools is not None:
-        tools, system = shape.tools, shape.system
-        if system is not None:
-            opener = system.opener.removesuffix(tools.head[1])
-            blocks["system"] = replace(system, opener=opener)
+    if shape.system is not None:
+        opener = shape.system.opener.removesuffix(_head(shape))
+        blocks["system"] = replace(shape.system, opener=opener)
+    if (tools := shape.tools) is not None:
         blocks |= {} if tools.place.endswith("question") else {"tools": tools.definitions}
         blocks |= {"call": tools.call, "result": tools.result}
     return {piece: block for piece, block in blocks.items() if block is not None}
+
+
+def _head(shape: Shape) -> str:
+    """Returns the text that each system block begins with, after its tag."""
+    opener = shape.system.opener if shape.system is not None else ""
+    tags = [*LIKELY_SPECIAL.finditer(opener.partition(DAY)[0])] if DAY in opener else []
+    dated = opener[tags[-1].end() :].lstrip() if tags else ""
+    return dated if shape.tools is None else shape.tools.head[1] or dated
 
 
 def _paths(shape: Shape) -> dict[str, str]:
@@ -239,20 +246,22 @@ def _records(shape: Shape) -> str:
         paths.pop("thought", None)
     out += ["", "[blocks]", *_rows(paths)]
     out += ["", "[tools]", *_rows(texts)] if texts else []
-    always = tools is not None and tools.head[0] != ""
-    head: dict[str, Any] = {"block": "system", "always": True} if always else {}
+    in_head: dict[str, Any] = {"text": text.replace(DAY, "{}")} if (text := _head(shape)) else {}
+    in_head |= {"name": shape.day[0], "default": shape.day[1]} if DAY in text else {}
+    options = [{"tools": True, "text": tools.head[0]}] if tools and tools.head[0] else []
+    options += [in_head] if in_head else []
+    head: dict[str, Any] = {"block": "system", "always": True} if options else {}
     head |= {"only_prompts": True} if shape.only_prompts else {}
     out += ["", "[options]", *_rows(head)] if head else []
-    if tools is not None and tools.head[0]:
-        out += ["", "[[option]]", *_rows({"tools": True, "text": tools.head[0]})]
-        out += ["", "[[option]]", *_rows({"text": tools.head[1]})] if tools.head[1] else []
+    for option in options:
+        out += ["", "[[option]]", *_rows(option)]
     if shape.system_in is not None:
         before, after = shape.system_in
         where = {"question": "first", "before": before, "after": after}
         out += ["", "[system]", *_rows(where)]
     if shape.empties:
-        option = {"name": "enable_thinking", "values": [True, False], "default": False}
-        out += ["", "[[option]]", *_rows(option | {"empty_thought": False})]
+        thinking = {"name": "enable_thinking", "values": [True, False], "default": False}
+        out += ["", "[[option]]", *_rows(thinking | {"empty_thought": False})]
     return "\n".join([*out, ""])
 
 

@@ -5,12 +5,11 @@ the next are told apart, by what stays the same if the neighbours change. Whatev
 raises NotLearnedError with the reason: nothing is guessed.
 """
 
-import re
 from contextlib import suppress
 from dataclasses import replace
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, literals, words
-from mypt_lint.derive.shape import LIKELY_SPECIAL, Block, NotLearnedError, Shape, shared
+from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, Block, NotLearnedError, Shape, shared
 from mypt_spec.table import Terminal
 
 _BLOCK = Terminal("BLOCK", (), 1, "model", 1, "")
@@ -20,7 +19,6 @@ _STRIPS = {
 }
 _S, _Q, _A, _Q2, _A2 = words(5)
 _T = words(10)[-1]
-_OPENED = re.compile(r"<(\w+)>\n?")  # with which a prompt ends if the model begins with a thought
 _EDGES = (f" \n {_T} \n\n", f"\n\n{_T}\n")  # a text with white space around it
 
 
@@ -81,7 +79,7 @@ class Learner:
         replaces = bool(tail) and tail == end  # in place of the tag after an earlier answer
         if end.startswith(answer_end) and tail and prompt.endswith(tail):
             self.render.unwritten = tail
-            return self.shape()
+            return replace(self.shape(), unwritten=tail)
         if not (replaces or end.startswith(answer_end)) or prompt.endswith(tail or " "):
             raise NotLearnedError(f"an answer ends with {answer_end!r}, and the last with {end!r}")
         space = "" if first.endswith(to_user) else to_user[: -len(to_user.lstrip())]
@@ -92,7 +90,7 @@ class Learner:
         if answer_end.isspace():
             raise NotLearnedError("nothing but white space is after an answer")
         earlier, last = earlier[len(header) :], last[len(header) :]
-        prefix = last if last == earlier and last.isspace() and header == prompt else ""
+        prefix = last if last == earlier and last in (" ", "\n") and header == prompt else ""
         earlier, last = earlier.removeprefix(prefix), last.removeprefix(prefix)
         user = Block(to_user, closer)
         answer = Block(header[len(closer) :], answer_end, prefix=prefix)
@@ -103,20 +101,27 @@ class Learner:
             shape = self._with_system(shape, two[1:])
         except NotLearnedError as error:
             shape = replace(shape, no_system=str(error))
-        if self._is_dated(chat(_Q, _A)) and not shape.needs_system:
-            raise NotLearnedError("the text has today's date")
+        opener = shape.system.opener if shape.system is not None else ""
+        if DAY in opener or (DAY in "".join(two) and not shape.needs_system):
+            probe = chat(_Q, _A)
+            is_option = _T in (self.render.text(probe, date_string=_T) or "")
+            texts = [self.render.text(probe, clock=c) or "" for c in ("", "now", "later")]
+            at, after = texts[0].find(DAY), len(texts[0].partition(DAY)[2])
+            days = [text[at : len(text) - after] for text in texts]
+            self.render.day = "date_string" if is_option else "strftime_now", days[1], days[2]
+            shape = replace(shape, day=self.render.day)
+            if opener.count(DAY) != 1 or not LIKELY_SPECIAL.search(opener.partition(DAY)[0]):
+                raise NotLearnedError("the text has today's date")
         try:
             always = bool(last) and earlier == last
             shape = self._with_thoughts(shape, last, prompted[len(header) :], always=always)
         except NotLearnedError as error:
             shape, rest = replace(shape, no_thoughts=str(error)), prompt[len(header) :]
-            opened, at = _OPENED.fullmatch(rest), rest.rfind("<")
-            if opened is not None:
-                thought = Block(rest, f"</{opened[1]}>")
-                shape = replace(shape, thought=thought, opens=True)
-            elif at > 0:
-                thought = Block(rest[:at], rest[at:])
-                shape = replace(shape, thought=thought, empties=True, only_prompts=True)
+            at = rest.rfind("<") if rest.rstrip().endswith(">") else -1
+            if at >= 0:  # it opens a thought, or has an empty one
+                thought = Block(rest[:at] or rest, rest[at:] if at else f"</{rest.strip()[1:]}")
+                shape = replace(shape, thought=thought, opens=not at)
+                shape = replace(shape, empties=at > 0, only_prompts=at > 0)
             elif rest:
                 raise NotLearnedError(f"a prompt ends with {prompt[-30:]!r}: {error}") from None
         if (earlier and not shape.always) or (last and shape.thought is None):
@@ -128,15 +133,10 @@ class Learner:
         except NotLearnedError as error:
             return replace(shape, no_thoughts=shape.no_thoughts or str(error))
 
-    def _is_dated(self, probe: Probe) -> bool:
-        return self.render.text(probe, how="later") != self.render.text(probe)
-
     def _with_system(self, shape: Shape, rest: list[str]) -> Shape:
         """Returns the shape with the system block, and the text that it has by default."""
         ahead, to_user = shape.begin, shape.user.opener
         probe = chat(_Q, _A, _Q2, _A2, system=_S)
-        if self._is_dated(probe):
-            raise NotLearnedError("the text of a system message has today's date")
         opener, closer, *after = self._literals(probe, "a system message")
         if after != rest:
             raise NotLearnedError("a system message changes what comes after the question")
@@ -160,7 +160,7 @@ class Learner:
             raise NotLearnedError("only white space ends a system message, and nothing an answer")
         always = opener == begin or default == ""  # a block that begins each conversation
         shape = replace(shape, begin="" if always else begin)
-        dated = self._is_dated(chat(_Q, _A))
+        dated = DAY in (default or "")
         return replace(
             shape, system=Block(opener.removeprefix(shape.begin), closer.removesuffix(space)),
             bare=always, after_system=space, default=None if dated else default or None,

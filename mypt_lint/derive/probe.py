@@ -7,7 +7,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from mypt_lint.derive.shape import NotLearnedError
+from mypt_lint.derive.shape import DAY, NotLearnedError
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.bounds import Bounded, OutOfBoundsError
 from mypt_lint.template.model import ModelFolder, Outcome, Templates
@@ -32,8 +32,9 @@ class _Rendering:
         template = self.templates[bool(tools)]
         if how == "align":
             return template.outcome(messages, tools, options)
-        if how == "later":
-            options = options | {"strftime_now": (template.now + _LATER).strftime}
+        later = (template.now + _LATER).strftime
+        clocks = {"": lambda _: DAY, "now": template.now.strftime, "later": later}
+        options = {"strftime_now": clocks[options.pop("clock", "")]} | options
         try:
             formed = in_form(messages, template.form)
             return template.text(formed, tools, prompt=how == "prompt", options=options)[0]
@@ -47,10 +48,11 @@ class Renderings:
     """What a model's templates make of conversations, each rendered once.
 
     `unwritten` is left out of the end of texts: the header of an answer, where a template writes
-    that after each conversation.
+    that after each conversation. `day` is the option of the date, and its values by two clocks.
     """
 
     unwritten = ""
+    day = ("", "", "")
 
     def __init__(self, model: ModelFolder) -> None:
         args = _Rendering, model.templates, model.special
@@ -82,7 +84,8 @@ class Renderings:
     def text(self, messages: Probe, tools: Any = None, how: str = "", **options: Any) -> str | None:
         """Returns the text of a conversation; None where it has none.
 
-        `how` is "", "prompt" (what a model continues), or "later" (on another day).
+        `how` is "" or "prompt" (what a model continues). Without the option `clock`, each date is
+        `DAY`; by "now" and "later", dates are those of two days.
         """
         outcome = self._outcome(messages, tools, how, **options)
         end = self.unwritten if how != "prompt" else ""

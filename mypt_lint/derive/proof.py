@@ -9,6 +9,7 @@ from mypt_lint.derive.probe import Renderings
 from mypt_lint.derive.shape import shared
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect, Episode
+from mypt_spec.adapters.template_options import KEY
 from mypt_spec.episode import events_of
 from mypt_spec.states import result_opener
 
@@ -63,43 +64,38 @@ def prove(
 ) -> Level:  # fmt: skip
     """Returns a level with what is proved of it on conversations with these seeds.
 
-    Those that template and format both refuse do not count, nor do those that the format refuses
-    and the template leaves texts out of; the seeds after these take their place. `model` has the
-    vocabulary for ids and loss mask, None where there is none.
+    Those that both refuse do not count, nor those that the format refuses because the template
+    leaves a text out; the seeds after these take their place. `model` has the vocabulary for ids.
     """
     for seed in range(seeds[0], seeds[0] + 3 * len(seeds)):
         if level.count == len(seeds):
             break
         record = conversation(level.name, seed, blanks)
         messages, tools = record["messages"], record.get("tools")
-        theirs = render.text(messages, tools)
+        clock = "later" if render.day[0] and seed % 2 else "now"
+        record |= {KEY: {render.day[0]: render.day[2]}} if clock == "later" else {}
+        theirs = render.text(messages, tools, clock=clock)
         try:
             episode = _episode(dialect, record)
             ours = dialect.serialize(episode)
         except ValueError as error:
             if theirs is not None and is_blank(record):
                 level.blank += 1
-            elif theirs is not None and _is_placed(render, messages, tools):
+            elif (placed := render.aligned(messages, tools)) and not placed.missing:
                 level.refused.update([str(error)])
             continue
         options = {"enable_thinking": "reasoning_content" in messages[-1]}
         options = options if dialect.table.leaders else {}
-        prompt = render.text(messages[:-1], tools, "prompt", **options) or ""
+        prompt = render.text(messages[:-1], tools, "prompt", clock=clock, **options) or ""
         how = "the template refuses it" if theirs is None else ""
         how = how or _difference("the text", ours, theirs or "")
         how = how or _difference("the prompt", _prompt(dialect, episode), prompt)
-        if not how and model is not None and seed - seeds[0] < _ENCODED:
+        if not how and model is not None and clock == "now" and seed - seeds[0] < _ENCODED:
             how = _encoded(dialect, render, model, record, episode)
         level.equal, level.unequal = level.equal + (not how), level.unequal + bool(how)
         if how and (level.differs is None or len(repr(record)) < len(repr(level.differs[1]))):
             level.differs = how, record
     return level
-
-
-def _is_placed(render: Renderings, messages: list[dict[str, Any]], tools: Any) -> bool:
-    """Returns whether each text of a conversation is in the template's text."""
-    aligned = render.aligned(messages, tools)
-    return aligned is not None and not aligned.missing
 
 
 def _episode(dialect: Dialect, record: dict[str, Any]) -> Episode:

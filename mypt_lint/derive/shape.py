@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+DAY = "Zx31day"  # in probes, today's date as a template has it
 # What the special tokens of a template without a tokenizer most likely are.
 LIKELY_SPECIAL = re.compile(r"<[|｜][^<>]+?[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|\[/?[A-Z_]{3,}\]")
 
@@ -67,7 +68,8 @@ class Shape:
     - `begin` comes before everything, `tail` after it; or it `ends` the last answer in place of the
       closer. With `bare_end`, the last closer has no white space after it. A `bare` system block
       opens with what comes before everything; `after_system` is the white space between its text
-      and the first question.
+      and the first question. `unwritten` and `day` are as in `Renderings`; the date is in what
+      begins each system block.
     - `default`: the text of the system block of conversations without a system message. If a format
       `needs_system` and has none, it refuses these.
     - `system_in`: what is around the system message, with which the first question begins.
@@ -101,6 +103,8 @@ class Shape:
     tail: str = ""
     ends: bool = False
     bare_end: bool = False
+    unwritten: str = ""
+    day: tuple[str, str, str] = ("", "", "")
     tools: Tools | None = None
     no_system: str = ""
     no_thoughts: str = ""

@@ -29,12 +29,9 @@ ids than in transformers.
 """
 
 
-def spec(name: str, shape: Shape, levels: Sequence[Level], unwritten: str) -> str:
-    """Returns the text of a SPEC.md. `unwritten` is what only the template's texts end with."""
-    notes = [*_notes(shape)]
-    if unwritten:
-        notes.append(f"- The template's texts end with {_code(unwritten)}; this format's do not.")
-    texts = {"blocks": _blocks(shape), "notes": notes, "levels": levels_table(levels)}
+def spec(name: str, shape: Shape, levels: Sequence[Level]) -> str:
+    """Returns the text of a SPEC.md."""
+    texts = {"blocks": _blocks(shape), "notes": _notes(shape), "levels": levels_table(levels)}
     return _SPEC.format(name=name, **{key: "\n".join(lines) for key, lines in texts.items()})
 
 
@@ -63,6 +60,11 @@ def _notes(shape: Shape) -> Iterator[str]:
     if shape.tail:
         instead = " in place of the closing tag of the answer" * shape.ends
         yield f"- It ends with {_code(shape.tail)}{instead}."
+    if shape.day[0]:
+        name, day, _ = map(_code, shape.day)
+        yield f"- The date is the option {name}, by default {day}, when the format was derived."
+    if shape.unwritten:
+        yield f"- The template's texts end with {_code(shape.unwritten)}; this format's do not."
     if shape.default is not None:
         yield f"- The system message of conversations without one is {_code(shape.default)}."
     elif shape.needs_system and not shape.bare:

@@ -192,9 +192,6 @@ def _message_keys(key: _Key, text: str) -> dict[str, Any]:
     return {key.name: json.loads(text) if key.body == "json" else text}
 
 
-_PREFIX = '"prefix" is for the blocks of answers and thoughts'
-
-
 class _File(TomlFile):
     """A `records.toml` while it is read, and the dialect that it belongs to."""
 
@@ -303,7 +300,8 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
         fine = body in bodies or (piece == "tools" and defines_tools(body))
         need(fine, entry, f"its body is {body!r}; expected {' or '.join(bodies)}")
         attrs = set(table.openers[path[-1]].patterns)
-        need(piece in ("answer", "thought") or not table.openers[path[-1]].prefix, entry, _PREFIX)
+        fine = piece in ("answer", "thought") or not table.openers[path[-1]].prefix
+        need(fine, entry, '"prefix" is for the blocks of answers and thoughts')
         allowed = {"name", "id"} if piece in ("call", "result") else set()
         need(attrs <= allowed, entry, f"{path[-1]!r} has attributes that no record has")
         paths[piece] = path

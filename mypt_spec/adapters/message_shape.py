@@ -78,10 +78,7 @@ class Block:
 
 
 def stripped(text: str, opener: Terminal, at: Place, head: str = "") -> tuple[str, Place]:
-    """Returns a text without the white space that its block does not hold, and its place.
-
-    The place is that of the text with a `head` before it.
-    """
+    """Returns a text without white space that its block lacks, and its place with a `head`."""
     out = opener.stripped(text)
     if out == text and not head:
         return text, at

@@ -346,7 +346,8 @@ class Messages(Adapter):
         """Returns the text under a key of a message of a record as its block has it."""
         said = self._piece(ChatMessage(message[ROLE], "", calls=message.get("tool_calls") or ()))
         piece = "thought" if key in THOUGHTS else said
-        return self._opener(piece).filled(message[key]) if piece in self.paths else message[key]
+        opener, text = self._opener(piece) if piece in self.paths else None, message[key]
+        return text if opener is None else opener.prefix + opener.stripped(text)
 
     def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[Part]:
         literals, body = reader.table.literals, self._opener("call").body
@@ -485,9 +486,8 @@ class Messages(Adapter):
         default = self.default_system(tools="tools" in top)
         if default and not (out and out[0][ROLE] == "system"):
             raise ValueError("no record can say this: the system message is not the default one")
-        for m, key in ((m, key) for m in out for key in _ORDER[1:3]):
-            added = self.text_in_block(m | {key: ""}, key) if m.get(key) else ""
-            if m.get(key) and self.text_in_block(m, key) != added + m[key]:
+        for m, key in ((m, k) for m in out for k in _ORDER[1:3] if m.get(k)):
+            if self.text_in_block(m, key) != self.text_in_block(m | {key: ""}, key) + m[key]:
                 raise ValueError(f"no record can say this: white space around {m[key][:40]!r}")
         ordered = ({key: m[key] for key in _ORDER if key in m} | m for m in out)
         return {self.SCHEMA.messages: [*ordered]} | top

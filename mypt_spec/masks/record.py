@@ -77,9 +77,8 @@ def _weighed(messages: Sequence[Message], table: TokenTable) -> Iterator[tuple[E
 
 
 def _pieces(event: Event, weight: Any, pointer: str) -> list[tuple[float, str]]:
-    """Returns the text of an event in parts of its weight; [] if it has no parts.
-
-    What the block has before the text of the record belongs to the part that begins there.
+    """Returns the text of an event in parts of its weight, the first one with what the block has
+    before the text of the record; [] if it has no parts.
     """
     if not isinstance(weight, dict) or event.terminal != TEXT or event.at.pointer != pointer:
         return []

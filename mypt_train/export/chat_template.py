@@ -114,10 +114,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "opening": layout.opening,
         "fronted": layout.system.question,
         "around_system": [layout.system.before, layout.system.after],
-        **{
-            f"{piece}_prefix": table.openers[paths[piece][-1]].prefix if piece in paths else ""
-            for piece in ("answer", "thought")
-        },
+        "prefixes": {piece: table.openers[path[-1]].prefix for piece, path in paths.items()},
         "strips": {
             piece: table.openers[path[-1]].strip
             for piece, path in paths.items()

@@ -75,6 +75,12 @@ BETWEEN = (
 REWRITES = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content | replace('a', 'b') }}")
 COUNTS = BY_DEFAULT.replace("{{ m.content }}", "{{ m.content }}{{ m.content | length > 30 }}")
 DATED = "{% set day = strftime_now('%Y') %}" + BY_DEFAULT.replace("Be kind.", "{{ day }}")
+TODAY = (
+    "{% set day = date_string if date_string is defined else strftime_now('%d %b %Y') %}"
+    "{% set first = messages[0].role == 'system' %}"
+    "<s><|im_start|>system\nKnowledge: 2023\nToday: {{ day }}\n\n{{ messages[0].content if first }}<|im_end|>\n"
+    "{% for m in messages[first | int:] %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+) + PROMPT
 THINKS = (
     "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role == 'user' %}"
     "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
@@ -209,6 +215,23 @@ def test_a_date_is_no_default(learn: Learn, tmp_path: Path) -> None:
     )
     record = {"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]}
     assert [f.code for f in dialect.check(record)[1]] == ["MYP220"]
+
+
+def test_a_date_in_each_system_message_is_an_option(learn: Learn, tmp_path: Path) -> None:
+    """It is proved with two clocks, and another clock is another option."""
+    derived = learn(TODAY)
+    assert derived.levels[0].is_complete
+    dialect = derived.load(tmp_path)
+    assert "The date is the option `` date_string ``" in derived.files["SPEC.md"]
+    assert "\nToday: 20" not in derived.files["toy.lark"] + derived.files["tokens.toml"]
+    record = {"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]}
+    options = {"date_string": "1 Jan 1970"}
+    dated = record | {"chat_template_kwargs": options}
+    episode, findings = dialect.check(dated)
+    assert episode is not None
+    assert not findings
+    assert dialect.serialize(episode) == compiled(TODAY)(**record, **options, bos_token="")[0]
+    assert dialect.write(episode) == dated
 
 
 def test_conversations_of_other_seeds_are_equal(learn: Learn, tmp_path: Path) -> None:

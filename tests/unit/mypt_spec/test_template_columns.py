@@ -350,9 +350,9 @@ def test_places_and_weights_count_without_the_prefix(tmp_path: Path) -> None:
 
 
 def test_a_server_sends_answers_without_the_prefix(tmp_path: Path) -> None:
-    d = nested(tmp_path, answer='prefix = "\\n\\n"')
+    d = nested(tmp_path, answer=PREFIX)
     reader = DeltaReader(format_of(d), [d.table.special["<assistant>"]])
-    texts = [delta.text for i in d.tokenizer.encode("\n\n Four.\n") for delta in reader.push(i)]
+    texts = [delta.text for i in d.tokenizer.encode("  Four.\n") for delta in reader.push(i)]
     assert "".join([*texts, *(delta.text for delta in reader.end())]) == " Four.\n"
 
 
@@ -367,8 +367,7 @@ def test_no_record_says_an_answer_with_other_white_space(text: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        ('prefix = "x"', '"prefix" must be white space'),
-        ('prefix = " "\nbody = "json"', "\"prefix\" is of a block of text, the body is 'json'"),
+        ('prefix = "x"', '"prefix" must be one character of white space'),
         (PREFIX, r'\[blocks\] user: "prefix" is for the blocks of answers'),
     ],
 )
