@@ -80,7 +80,7 @@ def _closest_tag(text: str, tags: tuple[str, ...]) -> str:
     letters = _letters_of(tags, "/" in text[:3], bars)
     mine = _letters(text)
     for tag, theirs in letters.items():
-        if mine == theirs and theirs:
+        if mine == theirs and len(theirs) > 1:  # `<b>` is a word
             return tag
     some = [theirs for theirs in letters.values() if len(theirs) >= _SHORT or bars]
     close = get_close_matches(mine, some, n=1, cutoff=_CUTOFF)

@@ -26,7 +26,7 @@ from tests.support.maker import Record
 from tests.support.scripted import check_legal, run_turn
 
 # Each column is in one of these.
-_FEWEST = "smollm2 llama3.1 gemma3 mistral-v1 deepseek-r1 phi3 deepseek-v3.1 glm4 tulu3"
+_FEWEST = "smollm2 llama3.1 gemma3 mistral-v1 deepseek-v3 phi3 deepseek-v3.1 glm4 tulu3"
 FEWEST = either(tuple(_FEWEST.split()), tuple(ALL))
 SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEWEST)
 EVERY = pytest.mark.parametrize("family", ALL.values(), ids=ALL)
@@ -60,7 +60,10 @@ def test_family(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 aligned = render.aligned(record["messages"], record.get("tools"))
                 if episode is None or aligned is None or not is_legal(d, record):
                     continue
-                encoded = d.encode(episode)
+                if aligned.other_prompts:  # MYP734: the answers do not begin where prompts end
+                    continue
+                history = "official" if d.table.history.drops else "keep"
+                encoded = d.encode(d.trained(episode, history=history)[0])
                 theirs = [aligned.text[span.start : span.end] for span in aligned.trained]
                 assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == "".join(theirs)
 

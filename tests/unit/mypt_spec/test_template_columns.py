@@ -476,7 +476,7 @@ def test_a_tag_may_not_be_spelled_by_a_system_message_and_a_question() -> None:
 
 
 def test_a_conversation_begins_with_the_block_of_system_messages_once() -> None:
-    d = mypt_spec.dialect("deepseek-r1")
+    d = mypt_spec.dialect("deepseek-v3")
     history = History(d)
     append_messages(history, [USER, FOUR])
     append_messages(history, [user("v")])
