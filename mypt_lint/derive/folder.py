@@ -203,7 +203,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         rows.append(row | {"space": after_text} | ({} if same else {"after": "text"}))
     for closer, (end, closed) in _closers(shape).items():
         spelling = pieces(closer, special)
-        if "answer" in closed and "space" in spelling[-1] and "special" in spelling[-2:][0]:
+        ends_answer = closer.endswith(shape.answer.closer or NAME)
+        if ends_answer and "space" in spelling[-1] and "special" in spelling[-2:][0]:
             spelling[-1]["loss"] = 0  # generation stops before it
         ends = [kinds[piece] for piece in closed]
         row = {"name": end, "spelling": spelling, "closes": ends if ends[1:] else ends[0]}

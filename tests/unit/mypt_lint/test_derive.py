@@ -425,7 +425,11 @@ IN_QUESTION = (
         (IN_OWN_BLOCK, "tokens.toml", ['body = "[{tool:compact}]"']),
         (BEFORE_LAST, "records.toml", ['tools_before = "last"']),
         (IN_QUESTION, "records.toml", ['before = "Use: "', 'text = "Env: x\\n"']),
-        (IN_QUESTION, "tokens.toml", ['attr = "name"', "both = true", 'body = "json"']),
+        (
+            IN_QUESTION,
+            "tokens.toml",
+            ['attr = "name"', 'loss = 0 }]\ncloses = ["tool_call",', 'body = "json"'],
+        ),
     ],
 )
 def test_places_and_layouts_of_tools_are_learned(
