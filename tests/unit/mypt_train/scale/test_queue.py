@@ -33,17 +33,3 @@ def test_a_unit_that_always_fails_holds_up_no_other() -> None:
         (1, 1, False, True), (2, 1, False, True), (3, 1, False, True),
         (0, 2, True, False), (0, 3, True, True),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("ahead", [1, 4, 40])
-def test_no_unit_runs_far_ahead_of_one_that_is_not_done(ahead: int) -> None:
-    cluster = thousand(0, machines=8)
-    done: set[int] = set()
-    most = 0
-    for attempt in attempts(range(1000), cluster, ahead=ahead):
-        if attempt.last:
-            done.add(attempt.unit)
-        first = next((n for n in range(1000) if n not in done), 1000)
-        most = max(most, max(cluster.tried) - first)
-    assert done == {*range(1000)}
-    assert ahead / 2 <= most <= ahead + 1  # the first may have ended since
