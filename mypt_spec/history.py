@@ -84,11 +84,9 @@ def _stripped(message: Message, table: TokenTable) -> Message:
 
 def _filled(message: Message, final: bool, kind: str, last: str) -> Message:
     """Returns a message with an empty block of a kind where the last one needs it, else without."""
-    if final and message.role == last and all(p.kind != kind for p in message.parts):
-        return replace(message, parts=(Part(kind, ""), *message.parts))
-    if final or all(p.kind != kind or p.text for p in message.parts):
-        return message
-    return replace(message, parts=tuple(p for p in message.parts if p.kind != kind or p.text))
+    parts = tuple(p for p in message.parts if final or p.kind != kind or p.text)
+    lacks = final and message.role == last and all(p.kind != kind for p in parts)
+    return replace(message, parts=(Part(kind, ""),) * lacks + parts)
 
 
 def turn_starts(messages: Sequence[Message], table: TokenTable) -> list[int]:

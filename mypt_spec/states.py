@@ -216,7 +216,8 @@ def _opened_by_the_system(state: int, automaton: Automaton, table: TokenTable) -
             if terminal.closes:
                 states += [] if following in states else [following]
             elif terminal.opens and not terminal.by_model and not terminal.body_by_model:
-                around = terminal.opens == table.turn_opener
+                inner = {_opened(n, table) for n in automaton.steps[following]}
+                around = terminal.opens == table.turn_opener or bool(results & inner)
                 states += [following] if around and following not in states else []
                 inside = table.turn_opener in stacks[here]
                 out |= {name} if not around and (not inside or terminal.opens in results) else set()

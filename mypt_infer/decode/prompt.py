@@ -122,15 +122,9 @@ def prompt_ids(dialect: Dialect, prompt: Episode) -> list[int]:
     What the options of the Episode's record put after that header is there, too.
     """
     ids = [int(i) for i in dialect.encode(prompt, partial=True).ids]
-    header = opening(dialect, ids)
-    for kind in sorted(dialect.adapter.prompted(prompt.meta)) if header else ():
-        opener = dialect.table.openers[kind]
-        if not opener.by_model:  # the header ends with it
-            event, table = Event(opener.name, opener.spell()), dialect.table
-            tag = tag_ids(event, table, dialect.tokenizer, trail=False)
-            header = header[: len(header) - len(tag)]
-        header += _empty(dialect, kind)
-    return ids + header
+    kinds = dialect.adapter.prompted(prompt.meta)
+    header = opening(dialect, ids, kinds)
+    return ids + header + [i for kind in sorted(kinds) if header for i in _empty(dialect, kind)]
 
 
 def _empty(dialect: Dialect, kind: str) -> list[int]:
@@ -143,8 +137,10 @@ def _empty(dialect: Dialect, kind: str) -> list[int]:
     return [i for ids in groups for i in ids] + trail
 
 
-def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
-    """Returns the ids of the header after which the model writes.
+def opening(
+    dialect: Dialect, ids: Sequence[int], without: frozenset[str] = frozenset()
+) -> list[int]:
+    """Returns the ids of the header after which the model writes, up to blocks of some kinds.
 
     Empty if the format has no such header, or the prompt already has it. The opening tag of a block
     that only the system opens, such as a thought, belongs to the header.
@@ -158,6 +154,7 @@ def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
         dialect.table.terminals[n] for n in dialect.automaton.steps[outcome.state] if n != TEXT
     ]
     heads = [t for t in terminals if t.opens and t.body_loss and not t.by_model]
+    heads = [t for t in heads if t.opens not in without]
     heads = [t for t in heads if t.before] or heads  # a model thinks if it may
     if len(heads) != 1:
         return []
@@ -165,7 +162,7 @@ def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
     trail = trail_ids(ids[-1] if len(ids) else None, table, tokenizer)
     event = Event(heads[0].name, heads[0].spell())
     header = trail + tag_ids(event, table, tokenizer, trail=False)
-    return header + opening(dialect, [*ids, *header])
+    return header + opening(dialect, [*ids, *header], without)
 
 
 def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None:

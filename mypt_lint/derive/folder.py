@@ -16,6 +16,7 @@ _PATHS = {
     "thought": "assistant/think",
     "answer": "assistant",
     "call": "assistant/tool_call",
+    "results": "tool",
     "result": "tool",
 }
 _MARKS = {"BEGIN": "Begins the conversation.", "TAIL": "Ends the conversation."}
@@ -48,7 +49,7 @@ def blocks_of(shape: Shape) -> dict[str, Block]:
         blocks["system"] = replace(shape.system, opener=opener)
     if (tools := shape.tools) is not None:
         blocks |= {} if tools.place.endswith("question") else {"tools": tools.definitions}
-        blocks |= {"call": tools.call, "result": tools.result}
+        blocks |= {"call": tools.call, "results": tools.results, "result": tools.result}
     return {piece: block for piece, block in blocks.items() if block is not None}
 
 
@@ -63,7 +64,8 @@ def _head(shape: Shape) -> str:
 def _paths(shape: Shape) -> dict[str, str]:
     """Returns the blocks of pieces, as `records.toml` names them."""
     inside = shape.tools is not None and shape.tools.inside
-    paths = _PATHS | ({"result": "user/tool_response"} if inside else {})
+    own = "results" in blocks_of(shape)
+    paths = _PATHS | ({"result": f"{'tool' if own else 'user'}/tool_response"} if inside else {})
     beside = shape.tools is not None and shape.tools.place in ("before", "after")
     paths |= {} if beside else {"tools": "tools"}
     return {piece: paths[piece] for piece in blocks_of(shape)}
@@ -73,8 +75,7 @@ def _joins(shape: Shape) -> dict[str, tuple[str, str]]:
     """Returns the white space before a block of a piece after texts, and after others of it."""
     if (t := shape.tools) is None:
         return {"user": (shape.after_system, "")} if shape.after_system else {}
-    text, call = t.after_text, t.after_call
-    after = {"call": (text if text is not None else call or "", call or "")}
+    after = {"call": (t.after_text or "", "")}
     after |= {"tools": (t.beside, "")} if t.place == "after" else {}
     after["result"] = (t.after_result, t.after_result)
     return {piece: spaces for piece, spaces in after.items() if any(spaces)}
@@ -126,7 +127,6 @@ def _grammar(name: str, shape: Shape) -> str:
         rules |= {"start": start, "turn": "user (asked results)* answer"}
         rules["last"] = "user (asked results)* (answer | asked)"
         following = {p: f"{p.upper()}_NEXT" if p in joins else f"{p.upper()}_OPEN" for p in texts}
-        next_call = following["call"] if tools.after_call else "CALL_OPEN"
         if place == "after":
             inner = f"{texts['system']} | TOOLS_OPEN tools | TEXT+ {following['tools']} tools"
             rules["system"] = rule("system", f"({inner})")
@@ -135,16 +135,18 @@ def _grammar(name: str, shape: Shape) -> str:
         calls = "CALL_OPEN call"
         if tools.after_text is not None:
             calls = f"({calls} | TEXT+ {following['call']} call)"
-        calls += f" ({next_call} call)*" * (tools.after_call is not None)
         rules["asked"] = rule("answer", thought, calls)
         if NAME in tools.call.opener:
             rules["asked"] = rules["asked"].removesuffix(ends["answer"])
-        rules |= {piece: f"TEXT+ {ends[piece]}" for piece in ("tools", "call") if piece in ends}
+        rules |= {piece: f"TEXT+ {ends[piece]}" for piece in ("tools",) if piece in ends}
+        again = "(CALL_AGAIN TEXT+)* " * (tools.after_call is not None)
+        rules["call"] = f"TEXT+ {again}{ends['call']}"
         response = "TEXT+" if tools.result_body == "json" else texts["result"]
         rules["response"] = f"{response} {ends['result']}"
         several = f"RESULT_OPEN response ({following['result']} response)*"
         several = several if tools.after_call is not None else "RESULT_OPEN response"
-        rules["results"] = rule("user", several) if tools.inside else several
+        around = "user" if tools.results is None else "results"
+        rules["results"] = rule(around, several) if tools.inside else several
     if shape.ends:  # in place of END
         last = rules["answer"].removesuffix(ends["answer"])
         rules |= {"start": f"{head}turn* user last", "last": f"{last}TAIL"}
@@ -152,6 +154,7 @@ def _grammar(name: str, shape: Shape) -> str:
     names = [name for name in _MARKS if getattr(shape, name.lower())]
     names += [f"{piece.upper()}_OPEN" for piece in blocks]
     names += [f"{piece.upper()}_NEXT" for piece in joins] + ["ANSWER_LEAD"] * bool(shape.lead)
+    names += ["CALL_AGAIN"] * (tools is not None and tools.after_call is not None)
     names += [end for end, _ in _closers(shape).values()]
     out = [f"// {name}: the language of one conversation, over the terminals of tokens.toml.", ""]
     out += [f"{left}: {right}" for left, right in rules.items()]
@@ -201,6 +204,9 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
         same = after_text == after_block
         rows.append(row | {"space": after_text} | ({} if same else {"after": "text"}))
+    if shape.tools is not None and shape.tools.after_call is not None:
+        row = {"name": "CALL_AGAIN", "joins": "CALL_OPEN"}
+        rows.append(row | {"spelling": pieces(shape.tools.after_call, special)})
     for closer, (end, closed) in _closers(shape).items():
         spelling = pieces(closer, special)
         ends_answer = closer.endswith(shape.answer.closer or NAME)
@@ -220,7 +226,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
 
 def _stops(shape: Shape, special: frozenset[str]) -> list[str]:
     """Returns the opening tags that end an answer. Raises NotLearnedError."""
-    after = [p for p in ("user", "result") if "/" not in _paths(shape).get(p, "/")]
+    after = [p for p in ("user", "results", "result") if "/" not in _paths(shape).get(p, "/")]
     if any("special" not in pieces(blocks_of(shape)[p].opener, special)[0] for p in after):
         raise NotLearnedError("no special token is after an answer, so no model learns to stop")
     return [f"{piece.upper()}_OPEN" for piece in after]
@@ -242,7 +248,7 @@ def _records(shape: Shape) -> str:
         defaults["system_with_tools"] = shape.tools.default
     defaults |= {"thought": ""} if shape.always else {}
     out += ["", "[defaults]", *_rows(defaults)] if defaults else []
-    paths = _paths(shape)
+    paths = {piece: path for piece, path in _paths(shape).items() if piece != "results"}
     if shape.no_thoughts and not shape.only_prompts:
         paths.pop("thought", None)
     out += ["", "[blocks]", *_rows(paths)]

@@ -134,10 +134,8 @@ class ToolsLearner:
         if _X in beside_text:
             after_text = beside_text.partition(_X)[2].partition(opener + _BODIES[body])[0]
         if two is not None and two.count(_BODIES[body]) > 1:
-            after_call = two.partition(_BODIES[body] + closer)[2].partition(opener + _BODIES[body])[
-                0
-            ]
-        spaced = not (after_text or "").strip() and after_call in (None, "", after_text)
+            after_call = two.split(_BODIES[body])[1]
+        spaced = not (after_text or "").strip()
         called = _BODIES[body] + closer + answer.closer
         if not opener + closer and answer.closer and (after_text, after_call) == (None, None):
             opener, _, rest = _BODIES[body].partition("find_it")
@@ -147,9 +145,9 @@ class ToolsLearner:
             raise NotLearnedError("calls have no tags that are the same everywhere")
         return Block(opener, closer), body, after_text, after_call, called
 
-    def _results(self, called: str) -> tuple[Block, str, bool, str]:
-        """Returns the block of results, its body, whether it is in that of a question, and what
-        parts two. `called` is the end of a message with a call."""
+    def _results(self, called: str) -> tuple[Block, str, bool, str, Block | None]:
+        """Returns the block of results, its body, whether it is in another, what parts two, and the
+        other if it is not that of questions. `called` is the end of a message with a call."""
         user, thought = self.shape.user, self.shape.thought if self.shape.fills else None
         filled = thought.opener + thought.closer if thought else ""
         ahead, _, rest = self._text(steps()).partition(called)[2].partition(_R)
@@ -161,11 +159,17 @@ class ToolsLearner:
         inside = ahead.startswith(user.opener) and behind.endswith(user.closer)
         opener = ahead.removeprefix(user.opener) if inside else ahead
         closer = behind.removesuffix(user.closer) if inside else behind
+        results = None
+        if two and not between.endswith(opener):  # one block has all results of a message
+            ending = ahead[len(ahead) - shared(ahead[::-1], between[::-1]) :]
+            opener = "<" + ending.partition("<")[2]
+            closer = re.sub(r"<[^>]*\Z", "", behind[: shared(behind, between)])
+            results, inside = Block(ahead.removesuffix(opener), behind.removeprefix(closer)), True
         space = between.removeprefix(closer).removesuffix(opener)
         parted = between == closer + space + opener and not space.strip()
         if not (opener and closer.strip() and answered and parted) or (space and not inside):
             raise NotLearnedError("results have no tags that are the same everywhere")
-        return Block(opener, closer), "json" if quote else "text", inside, space
+        return Block(opener, closer), "json" if quote else "text", inside, space, results
 
 
 def _body(text: str) -> str:

@@ -40,9 +40,10 @@ class Tools:
     `definitions` are at a `place`: "after" or "before" the text in the system block, parted by
     `beside`; in a block before the "system" message, the "first" or the "last" question; or in the
     text of that "first question" or "last question". System blocks begin with `head`: its first
-    text only if there are tools. White space parts calls from a text and from each other (None:
-    there is none), and results `inside` of a question's block; other results are blocks. The opener
-    of a call without tags has its name, `NAME`, and its closer ends the answer, too.
+    text only if there are tools. White space parts calls from a text, and `after_call` ends one and
+    opens the next (None: there is none). Results are `inside` of a question's block, or of one for
+    all `results` of a message; or they are blocks. The opener of a call without tags has its name,
+    `NAME`, and its closer ends the answer, too.
     """
 
     definitions: Block
@@ -59,6 +60,7 @@ class Tools:
     result_body: str
     inside: bool
     after_result: str
+    results: Block | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,8 @@ class ChatLayout:
     `tools_before` and `after_tools` are as in `records.toml`; with `told`, tools are part of the
     text of a question, after these words. `inline` maps a piece to the kind of block that its text
     may spell. With `empty`, a thought without text is one. `options` are those that a chat may be
-    asked for with. `default_system` is the system message of a chat that has none: without tools,
-    and with them. `opening` is the block of system messages, if it begins each chat; `system` says
-    which question has one in its text.
+    asked for with. `opening` is the block of system messages, if it begins each chat; `system` says
+    which question has one in its text, and what that of a chat is that has none.
     """
 
     paths: dict[str, Path]
@@ -49,7 +48,6 @@ class ChatLayout:
     told: str = ""
     inline: dict[str, str] = field(default_factory=dict)
     options: TemplateOptions = field(default_factory=TemplateOptions)
-    default_system: tuple[str, str] = ("", "")
     opening: str = ""
     system: SystemText = field(default_factory=SystemText)
 
@@ -79,7 +77,6 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
                 empty=True,
                 told=adapter.intro,
                 options=adapter.options,
-                default_system=(adapter.system.default, adapter.system.default_with_tools),
                 opening=adapter.opening,
                 system=adapter.system,
             )

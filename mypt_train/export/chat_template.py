@@ -110,7 +110,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "only_prompts": int(layout.options.only_prompts),
         "turns": int(layout.turns),
         "told": layout.told,
-        "default_system": list(layout.default_system),
+        "default_system": [layout.system.default, layout.system.default_with_tools],
         "opening": layout.opening,
         "fronted": layout.system.question,
         "around_system": [layout.system.before, layout.system.after],

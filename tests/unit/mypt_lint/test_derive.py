@@ -20,9 +20,11 @@ from mypt_lint.derive.shape import pieces
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
+from mypt_spec.states import result_opener
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support import foreign
+from tests.support.build import assistant, call, calls, tool, user
 from tests.support.fast_paths import assert_same_ids
 from tests.support.stand_in import files
 
@@ -101,6 +103,15 @@ LEADS = (
     "{% if loop.index0 > ns.last and m.reasoning_content %}<think>{{ m.reasoning_content }}</think>"
     "{% else %}</think>{% endif %}{% endif %}{{ m.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>" + OFF + "{% endif %}"
+)
+WRAPS = (
+    "{% if tools %}<|tools|>{{ tools | tojson }}<|end|>{% endif %}"
+    "{% for m in messages %}{% if m.role == 'tool' %}{% if messages[loop.index0 - 1].role != 'tool' %}<|tool|>\n"
+    "{% endif %}<out>{{ m.content }}</out>\n{% if loop.last or messages[loop.index0 + 1].role != 'tool' %}<|end|>"
+    "{% endif %}{% else %}<|{{ m.role }}|>{{ m.content }}{% for call in m.tool_calls or [] %}{{ '<calls>' if loop.first else '' }}"
+    '<call>{"name": {{ call.function.name | tojson }}, "arguments": {{ call.function.arguments | tojson }}}</call>'
+    "{{ '</calls>' if loop.last else '' }}{% endfor %}<|end|>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 LEAVES = LEADS.replace("{% else %}</think>", "{% else %}<think></think>").replace(OFF, "<think>")
 Learn = Callable[[str], Derived]
@@ -439,6 +450,24 @@ def test_places_and_layouts_of_tools_are_learned(
     assert {level.name: level.reason for level in derived.levels}["tools"].count("blank") <= 1
     assert {level.name: level.is_complete for level in derived.levels}["tools"]
     assert [part for part in parts if part not in derived.files[file]] == []
+
+
+def test_one_pair_of_tags_around_calls_and_results_is_learned(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(WRAPS)
+    assert [level.is_complete for level in derived.levels] == [True, False, True, False]
+    dialect = derived.load(tmp_path)
+    messages = [
+        user("Q"),
+        calls(call("f", {}), call("g", {})),
+        tool("1"),
+        tool("2"),
+        assistant("A"),
+    ]
+    episode, _ = dialect.read({"messages": messages})
+    text = dialect.serialize(episode)
+    assert text.count("calls>") == text.count("<|tool|>") * 2 == 2
+    assert result_opener(dialect.automaton, dialect.table).name == "RESULT_OPEN"
+    assert dialect.read(dialect.write(episode)) == (episode, [])
 
 
 def test_rendering_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
