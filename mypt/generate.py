@@ -202,8 +202,7 @@ def _summary(generation: Generation) -> dict[str, Any]:
     record = None
     if episode is not None:
         with suppress(ValueError):
-            dialect = generation.dialect
-            record = dialect.write(as_read(episode, dialect.table))
+            record = generation.dialect.write(as_read(episode, generation.dialect.table))
     drawn = [s for s in generation.steps if s.refused_mass is not None]
     return {
         "text": generation.text,
@@ -224,7 +223,7 @@ class Screen:
 
         from mypt_infer.stream_parser import StreamParser
 
-        self.parser, self.terminals = StreamParser(dialect), dialect.table.terminals
+        self.parser, self.table = StreamParser(dialect), dialect.table
         self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
         self.fresh = True
 
@@ -245,7 +244,9 @@ class Screen:
                     c if c.isprintable() or c in "\n\t" else "\ufffd" for c in event.text
                 )
                 self.console.print(Text(text), end="")
-            elif (terminal := self.terminals.get(event.terminal)) and terminal.opens:
+            elif event.terminal in self.table.stops:
+                continue  # it ends the answer
+            elif (terminal := self.table.terminals.get(event.terminal)) and terminal.opens:
                 tag = " ".join([terminal.opens, *(value for _, value in event.attrs)])
                 start = "" if self.fresh else "\n"
                 self.console.print(start, Text(f"{tag}: ", style="bold cyan"), sep="", end="")

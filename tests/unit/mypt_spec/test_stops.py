@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import mypt_spec
+from mypt.generate import Screen
 from mypt_infer.controller.events import TurnEnd
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.llguidance.response import Response
@@ -118,6 +119,14 @@ def test_a_turn_with_a_call_goes_on_after_its_result() -> None:
     reader = DeltaReader(format_of(GLM), ids_of("[gMASK]<sop><|user|>\nu<|assistant|>\n"))
     deltas = [d for i in script[-2:] for d in reader.push(i)] + reader.end()
     assert "".join(d.text for d in deltas) == "Done"
+
+
+def test_a_stop_is_not_shown_as_a_block(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(GLM)
+    for token in [*ids_of("<think>t</think>Done"), GLM.table.special["<|user|>"]]:
+        screen.token(token)
+    screen.end()
+    assert capsys.readouterr().out == "think: tDone\n"
 
 
 def test_servers_stop_at_the_stops() -> None:
