@@ -309,10 +309,10 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
             text = 'the tags of calls begin with "<", and those of "argument" are not empty'
             need(fine, t.name, f"{text}: {[*t.body.function, *t.body.argument]}")
         for stop in (terminals.get(name, t) for name in t.stops):
-            fine = stop is not t and stop.opens and stop.spelling[0].kind == "special"
-            fine = fine and t.body_loss and not (stop.patterns or stop.trail or stop.loss)
+            fine = bool(stop.opens and t.body_loss) and stop.spelling[0].kind == "special"
+            fine = fine and stop is not t and not (stop.patterns or stop.trail or stop.loss)
             text = '"stops" names opening tags of the system, a special piece first, not'
-            need(bool(fine), t.name, f"{text} {[*t.stops]}")
+            need(fine, t.name, f"{text} {[*t.stops]}")
         closers = [o for o in rivals if t.stops and t.opens in o.closing and not o.mark]
         text = f'"stops" is of a block without a closing tag, {t.opens!r} has one'
         need(not closers, t.name, text)
