@@ -35,9 +35,8 @@ def literals_of(shape: Shape) -> Iterator[str]:
     """Yields the literals of a shape, without the words around definitions of tools."""
     yield from (shape.begin, shape.tail)
     for piece, block in blocks_of(shape).items():
-        words = piece == "tools"
-        yield block.opener.partition(" ")[0] if words else block.opener
-        yield block.closer.rpartition(" ")[2] if words else block.closer
+        ends = block.opener.partition(" ")[0], block.closer.rpartition(" ")[2]
+        yield from ends if piece == "tools" else (block.opener, block.closer)
 
 
 def blocks_of(shape: Shape) -> dict[str, Block]:
@@ -122,8 +121,7 @@ def _grammar(name: str, shape: Shape) -> str:
     if tools is not None:
         definitions, place = "(TOOLS_OPEN tools)? ", tools.place
         lead, mid, late = (definitions * (place == p) for p in ("system", "first", "last"))
-        start = head.removeprefix("BEGIN ")
-        start = f"{head.removesuffix(start)}{lead}{start}{mid}turn* {late}last"
+        start = f"{head.replace(f'{first} ', f'{lead}{first} ')}{mid}turn* {late}last"
         rules |= {"start": start, "turn": "user (asked results)* answer"}
         rules["last"] = "user (asked results)* (answer | asked)"
         following = {p: f"{p.upper()}_NEXT" if p in joins else f"{p.upper()}_OPEN" for p in texts}

@@ -102,12 +102,11 @@ class ToolsLearner:
             tag = one if closer.startswith(one) else closer.rstrip()
             default = one.removeprefix(closer) if one != tag else ""
             return Block(opener, tag), body, place, closer.removeprefix(tag), default, head
-        if system is None:
-            return Block(opener, closer), body, place, "", None, head
-        without = text.replace(said, shape.begin, 1)
-        default = alone[len(opening) :].partition(text.partition(_S)[2])[0] * (alone != without)
-        if alone not in (without, text.replace(_S, default)):
-            raise NotLearnedError("tools are written otherwise without a system message")
+        default = ""
+        if alone != text.replace(said, shape.begin, 1):
+            default = alone[len(opening) :].partition(text.partition(_S)[2])[0]
+            if alone != text.replace(_S, default):
+                raise NotLearnedError("tools are written otherwise without a system message")
         return Block(opener, closer), body, place, "", default, head
 
     def _head(self, text: str, opening: str) -> tuple[str, str]:

@@ -308,11 +308,10 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
     intro, after = (source.get("tools", {}).get(key, "") for key in ("before", "after"))
     need(not (intro and "tools" in paths), "[tools]", "[blocks] has a block for them")
     tools_before, options = source.get("tools_before", "first"), options_of(source, paths, need)
-    fine = {"tools", "system"} <= {*paths} and not options.block
-    fine = fine if tools_before == "system" else not after
-    fine = fine and (not after or paths["tools"][:-1] == paths["system"])
+    together = not after or paths.get("tools", ())[:-1] == paths.get("system")
+    fine = {"tools", "system"} <= {*paths} and not options.block and together
     text = '"system" needs tools and system in [blocks], in one for "after", and no [options]'
-    need(fine, '"tools_before"', text)
+    need(fine if tools_before == "system" else not after, '"tools_before"', text)
     texts = [p.value for t in table.terminals.values() for p in t.spelling if p.kind == "text"]
     system = system_text_of(source, texts, need)
     return Messages(
