@@ -16,6 +16,7 @@ from mypt.main import main
 from mypt.table import MODULES, command
 from mypt_cli.parser import Parser, visible_flags
 from mypt_spec import __version__
+from mypt_spec.dialect import registered
 
 ROOT = Path(__file__).parents[3]
 WIDTH = 100  # cells that help takes at most
@@ -191,6 +192,5 @@ def test_an_unknown_dialect_is_named_alike(
     said = capsys.readouterr().err
     assert f"error: no {what} 'other'; known are " in said
     assert ("auto, " in said) == (words[-1] != "--to")
-    assert said.endswith(
-        "chatml, gabgpt, harmony, llama3, mistral, mistral-v13, mypt, mypt-3b, praxis, qwen3, usf-omega\n"
-    )
+    names = "chatml, gabgpt, harmony, llama3, mistral, mistral-v13, mypt, mypt-3b, praxis, qwen3, usf-omega"
+    assert said.endswith(f"{names}, {', '.join(registered())}\n")
