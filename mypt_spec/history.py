@@ -62,7 +62,9 @@ def official(episode: Episode, table: TokenTable) -> Episode:
         if i >= starts[-1] or message.role not in drops
     ]
     if last:
-        messages = [_filled(m, m is messages[-1], drops[0], last) for m in messages]
+        late = len(episode.messages) - starts[-1] if table.history.each else 1
+        late = len(messages) - late
+        messages = [_filled(m, i >= late, drops[0], last) for i, m in enumerate(messages)]
     if table.history.strip:
         marks = table.marks
         messages = [m if m.role in marks else _stripped(m, table) for m in messages]

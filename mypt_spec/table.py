@@ -21,8 +21,7 @@ STRAY = "$STRAY"
 CALLS = ("call", "arguments", "function", "parameters", "tagged")
 LISTS = ("calls", "functions")
 IDS_LAST = ("functions",)  # of lists: a model writes an id in each call, after its arguments
-# Kinds of body that declare tools: TypeScript (all, or what it can say), JSON lines, a JSON array,
-# nested tags.
+# That declare tools: TypeScript (all, or what it can say), JSON lines, a JSON array, nested tags.
 DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list", "tool_tags")
 # Kinds of body in which nothing is escaped: they cannot say a tag.
 UNESCAPED = ("text", "signatures", "tagged", "tool_tags")
@@ -270,14 +269,15 @@ class History:
     Blocks of the kinds `drops` are left out of all turns but the last, or lose their texts, if it
     `leaves_empty` ones. In that turn, an empty one
     is left out, too, where a kind of block `last` is named: only the last message holds an empty
-    one, first in it, if it is of that kind and has none otherwise. `strip` says what a text in that
-    turn loses after such a block.
+    one, first in it, if it is of that kind and has none otherwise; with `each`, all of that kind in
+    that turn do. `strip` says what a text in that turn loses after such a block.
     """
 
     drops: tuple[str, ...] = ()
     last: str = ""
     strip: str = ""
     leaves_empty: bool = False
+    each: bool = False
 
 
 @dataclass(frozen=True)

@@ -387,4 +387,5 @@ def _history(
     need(empty in {"", *kinds}, entry, f'"empty" must be a kind of block, got {empty!r}')
     need(not empty or len(drops) == 1, entry, '"empty" needs one kind of block in "drops"')
     need(bool(head.get("turn_opener")), entry, 'needs "turn_opener" in [dialect]')
-    return History(tuple(drops), empty, raw.get("strip", ""), raw.get("leaves_empty", False))
+    options = {key: raw[key] for key in ("strip", "leaves_empty", "each") if key in raw}
+    return History(tuple(drops), empty, **options)

@@ -20,8 +20,13 @@ _WORDS = (
 )
 _BETWEEN = (" ", " ", " ", "\n", "\n\n", ", ", "\t", " - ", "\r\n", "\n\n\n")
 _AROUND = ("",) * 14 + (" ", "\n", "\n\n", "  ", "\t", " \n")
-_VALUES = ("a b", 'say "hi"', "漢字", 2.5, 17, -3, True, None, [1, "x", None], {"k": ["\n", {}]})
-_SCHEMAS = ("string", "number", "boolean", ["string", "null"])
+_STRINGS = ("a b", 'say "hi"', "漢字")
+# What schemas of arguments take: where calls are tags, nothing else says of which type a value is.
+_VALUES: dict[str, tuple[Any, ...]] = {
+    "string": _STRINGS, "null": (None, *_STRINGS), "number": (2.5, 17, -3),
+    "boolean": (True, False), "array": ([1, "x", None], []), "object": ({"k": ["\n", {}]}, {}),
+}  # fmt: skip
+_SCHEMAS = ("string", "number", "boolean", ["string", "null"], "array", "object")
 
 
 def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
@@ -55,7 +60,10 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
         for i in range(choice((1, 1, 1, 2, 3))):
             function, ident = choice(tools)["function"], f"call{len(messages):03d}{i:02d}"
             keys = [k for k in function["parameters"]["properties"] if chance.random() < 0.8]
-            call = {"name": function["name"], "arguments": {k: choice(_VALUES) for k in keys}}
+            kinds = [function["parameters"]["properties"][k]["type"] for k in keys]
+            values = (choice(_VALUES[k if isinstance(k, str) else k[1]]) for k in kinds)
+            arguments = dict(zip(keys, values, strict=True))
+            call = {"name": function["name"], "arguments": arguments}
             message["tool_calls"].append({"id": ident, "type": "function", "function": call})
             results.append({"role": "tool", "tool_call_id": ident, "content": text()})
         return [message, *results]
@@ -72,6 +80,7 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
 
 
 def is_blank(record: dict[str, Any]) -> bool:
-    """Returns whether a text of a conversation is white space or nothing."""
-    texts = [m.get(key) for m in record["messages"] for key in ("content", "reasoning_content")]
+    """Returns whether a text of a conversation is white space or nothing, but beside a call."""
+    texts = [m.get("reasoning_content") for m in record["messages"]]
+    texts += [m["content"] for m in record["messages"] if m["content"] or "tool_calls" not in m]
     return any(isinstance(text, str) and not text.strip() for text in texts)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, pieces
+from mypt_spec.bodies.call_tags import Tags
 
 _PATHS = {
     "system": "system",
@@ -166,7 +167,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
     out = ["[dialect]", *_rows(head)]
     if shape.drops:
         history: dict[str, Any] = {"drops": ["think"]}
-        history |= {"empty": "assistant"} if shape.fills else {}
+        history |= {"empty": "assistant"} if shape.fills or shape.each else {}
+        history |= {"each": True} if shape.each else {}
         history |= {"leaves_empty": True} if shape.always else {}
         history |= {"strip": shape.trims} if shape.trims else {}
         out += ["", "[history]", *_rows(history)]
@@ -191,7 +193,11 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         row |= {"role": piece} if piece == "thought" else {}
         if shape.tools is not None:
             row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}
-            row |= {"body": shape.tools.call_body} if piece == "call" else {}
+            if piece == "call":
+                row |= {"body": (body := shape.tools.call_body)}
+                if isinstance(body, Tags):
+                    tags = {"function": [*body.function], "argument": [*body.argument]}
+                    row |= {"tags": tags | ({"python": True} if body.python else {})}
             row |= {"body": shape.tools.body} if piece == "tools" else {}
             row |= {"body": shape.tools.result_body} if piece == "result" else {}
         rows.append(row)

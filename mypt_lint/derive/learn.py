@@ -7,6 +7,7 @@ raises NotLearnedError with the reason: nothing is guessed.
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, literals, words
 from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, Block, NotLearnedError, Shape, shared
@@ -213,7 +214,7 @@ class Learner:
             "system": [chat(_Q, _A, system=_T)],
             "thought": [chat(_Q, (_T, _A))],
         }[name]
-        first, last = self._strip(name, places[0]), self._strip(name, places[-1])
+        first, last = self.strip_of(name, places[0]), self.strip_of(name, places[-1])
         if name == "answer" and shape.drops and first != last and not first:
             shape = replace(shape, trims=last)
         elif first != last:
@@ -225,16 +226,17 @@ class Learner:
         block = replace(getattr(shape, name), strip=first, blank=blank)
         return replace(shape, **{name: block})
 
-    def _with_text(self, probe: Probe, text: str) -> str:
+    def _with_text(self, probe: Probe, text: str, tools: Any = None) -> str:
         """Returns the rendering of a conversation with a text in place of `_T`."""
         filled = [{k: text if v == _T else v for k, v in message.items()} for message in probe]
-        return self.render.text(filled) or ""
+        return self.render.text(filled, tools) or ""
 
-    def _strip(self, name: str, probe: Probe) -> str:
+    def strip_of(self, name: str, probe: Probe, tools: Any = None) -> str:
         """Returns what the template strips of the text `_T` of a conversation."""
-        usual = self._with_text(probe, _T)
+        usual = self._with_text(probe, _T, tools)
         for how, strip in _STRIPS.items():
-            if all(self._with_text(probe, e) == usual.replace(_T, strip(e)) for e in _EDGES):
+            stripped = [usual.replace(_T, strip(edge)) for edge in _EDGES]
+            if [self._with_text(probe, edge, tools) for edge in _EDGES] == stripped:
                 return how
         raise NotLearnedError(f"{name}: white space around a text is written otherwise")
 
@@ -242,7 +244,7 @@ class Learner:
         """Returns the shape with what the template strips of an answer after a thought."""
         usual = shape.answer.strip
         here, earlier = (
-            self._strip("answer", p) for p in (chat(_Q, (_Q2, _T)), chat(_Q, (_S, _T), _Q2, _A2))
+            self.strip_of("answer", p) for p in (chat(_Q, (_Q2, _T)), chat(_Q, (_S, _T), _Q2, _A2))
         )
         if shape.drops and not usual and earlier == usual and shape.trims in ("", here):
             return replace(shape, trims=here)

@@ -1,20 +1,30 @@
 """Learns how a chat template writes tools, calls and results, where it writes them as JSON."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from mypt_lint.derive.learn import Learner
 from mypt_lint.derive.probe import Probe, Renderings, chat, words
 from mypt_lint.derive.shape import NAME, Block, NotLearnedError, Shape, Tools, shared
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.definitions import write_definitions
 from mypt_spec.bodies.json_body import call_text
 from mypt_spec.bodies.strict_json import canonical
 
 _S, _Q, _A, _X, _R, _R2 = words(6)
+_T = words(10)[-1]
 _NO_TAG = re.compile("(?!)")
-_ARGUMENTS = {"city": "Oslo", "n": [1, 2.5, None]}
+_ARGUMENTS = {"city": "Oslo", "several": [1, 2.5, None], "all": True}
 _JSON = canonical(_ARGUMENTS, _NO_TAG)
-_BODIES = {k: call_text("find_it", _ARGUMENTS, _NO_TAG, k) for k in ("function", "parameters")}
+# A call with a tag for each argument.
+_TAGGED = re.compile(
+    r"(?P<before><[^<>]*)?find_it(?P<after>[^<]*)(?P<key><[^<]*?)city(?P<mid>[^O]+)Oslo(?P<shut>.+?)"
+    r"(?P=key)several(?P=mid)\[1, 2\.5, null\](?P=shut)"
+    r"(?P=key)all(?P=mid)(?P<yes>[Tt]rue)(?P=shut)(?P<last></[^<>]*>)?",
+    re.DOTALL,
+)
 
 
 def _tool(name: str) -> dict[str, Any]:
@@ -51,6 +61,9 @@ class ToolsLearner:
 
     def __init__(self, render: Renderings, shape: Shape) -> None:
         self.render, self.shape = render, shape
+        empties = shape.empties and not shape.only_prompts
+        thought = shape.thought if shape.fills or shape.always or empties else None
+        self.filled = thought.opener + thought.closer if thought else ""  # in answers without one
 
     def learned(self) -> Shape:
         """Returns the shape with tools. Raises NotLearnedError."""
@@ -59,7 +72,9 @@ class ToolsLearner:
             raise NotLearnedError("tools are beside a system message that only white space ends")
         calls = self._calls()
         tools = Tools(*definitions, *calls[:4], *self._results(calls[4]))
-        shape = self.shape
+        header = _Q + self.shape.user.closer + self.shape.answer.opener
+        called, filled = self._text(steps()).partition(header)[2], self.filled
+        shape = replace(self.shape, each=bool(filled) and called.startswith(filled))
         if shape.system and tools.beside:
             blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
             shape = replace(shape, system=replace(shape.system, blank=blank and shape.system.blank))
@@ -118,37 +133,51 @@ class ToolsLearner:
         return (head, opening[size:]) if fits else ("", "")
 
     def _calls(self) -> tuple[Block, str, str | None, str | None, str]:
-        """Returns the block of calls, its body, white space before it after texts and calls, and
-        the end of a message with a call."""
-        user, answer = self.shape.user, self.shape.answer
-        one, beside_text = self._text(steps()), self._text(steps(_X))
-        two = self.render.text(steps("", 2), TOOLS)
-        body = next((kind for kind, written in _BODIES.items() if written in one), None)
-        if body is None:
-            raise NotLearnedError("calls are not JSON objects of name and arguments")
-        before, _, after = one.partition(_BODIES[body])
-        opener = before.partition(_Q + user.closer + answer.opener)[2]
-        closer = after.partition(answer.closer)[0]
+        """Returns the block of calls, its body, what is before it after texts and calls, and the
+        end of a message with a call."""
+        texts = self._text(steps()), self._text(steps(_X)), self.render.text(steps("", 2), TOOLS)
+        for body, call in _bodies(texts[0].rpartition(_Q)[2]):
+            learned = self._around(body, call, *texts)
+            if learned is not None:
+                return learned
+        raise NotLearnedError("calls have no tags and bodies that are the same everywhere")
+
+    def _around(
+        self, body: str, call: str, one: str, beside_text: str, two: str | None
+    ) -> tuple[Block, str, str | None, str | None, str] | None:
+        """Returns what `_calls` does for the body of a call; None if it is no body of that kind."""
+        user, end = self.shape.user, self.shape.answer.closer  # or the next block ends the answer
+        before, _, after = one.partition(call)
+        opener = before.partition(_Q + user.closer + self.shape.answer.opener)[2]
+        opener = opener.removeprefix(self.filled)
         after_text = after_call = None
+        if two is not None and two.count(call) > 1:
+            after_call = two.split(call)[1]
+        closer = (
+            after.partition(end)[0] if end else (after_call or "").removesuffix(opener).rstrip()
+        )
         if _X in beside_text:
-            after_text = beside_text.partition(_X)[2].partition(opener + _BODIES[body])[0]
-        if two is not None and two.count(_BODIES[body]) > 1:
-            after_call = two.split(_BODIES[body])[1]
-        spaced = not (after_text or "").strip()
-        called = _BODIES[body] + closer + answer.closer
-        if not opener + closer and answer.closer and (after_text, after_call) == (None, None):
-            opener, _, rest = _BODIES[body].partition("find_it")
-            opener += NAME + rest.partition(_JSON)[0]
-            closer, body = rest.rpartition(_JSON)[2] + answer.closer, "arguments"
-        if not (opener.strip() and closer.strip() and spaced):
-            raise NotLearnedError("calls have no tags that are the same everywhere")
+            after_text = beside_text.partition(_X)[2].partition(opener + call)[0]
+        called = call + closer + end
+        if after_call is not None and not re.search("<.|]", after_call):
+            return None  # no tag is between two calls
+        if (after_text, after_call) == (None, None) and not opener + closer and end:
+            opener, _, rest = call.partition("find_it")
+            opener += "find_it" + rest.partition(_JSON)[0]
+            closer, body = rest.rpartition(_JSON)[2] + end, "arguments"
+        if (after_text or "").strip() or not (opener.strip() and closer.strip()):
+            return None
+        if body == "arguments":
+            if "find_it" not in opener:
+                return None
+            opener = opener.replace("find_it", NAME)
+            after_call = after_call.replace("find_it", NAME) if after_call else after_call
         return Block(opener, closer), body, after_text, after_call, called
 
     def _results(self, called: str) -> tuple[Block, str, bool, str, Block | None]:
         """Returns the block of results, its body, whether it is in another, what parts two, and the
         other if it is not that of questions. `called` is the end of a message with a call."""
-        user, thought = self.shape.user, self.shape.thought if self.shape.fills else None
-        filled = thought.opener + thought.closer if thought else ""
+        user, filled = self.shape.user, self.filled
         ahead, _, rest = self._text(steps()).partition(called)[2].partition(_R)
         behind, answered, _ = rest.partition(self.shape.answer.opener + filled + _A)
         two = self.render.text(steps("", 2), TOOLS)
@@ -168,7 +197,22 @@ class ToolsLearner:
         parted = between == closer + space + opener and not space.strip()
         if not (opener and closer.strip() and answered and parted) or (space and not inside):
             raise NotLearnedError("results have no tags that are the same everywhere")
-        return Block(opener, closer), "json" if quote else "text", inside, space, results
+        probe = [m | ({"content": _T} if m["role"] == "tool" else {}) for m in steps()]
+        strip = "" if quote else Learner(self.render, "").strip_of("result", probe, TOOLS)
+        return Block(opener, closer, strip), "json" if quote else "text", inside, space, results
+
+
+def _bodies(text: str) -> Iterator[tuple[str, str]]:
+    """Yields kinds of body in which a text may have a call, and the body; whole ones first."""
+    kinds: list[str] = ["function", "parameters"]
+    if match := _TAGGED.search(text):
+        before, after, key, mid, end, yes, last = match.groups("")
+        functions = (before, after, last), ("", after, "")
+        kinds = [Tags(function, (key, mid, end), yes == "True") for function in functions]
+    for kind in kinds:
+        if (written := call_text("find_it", _ARGUMENTS, _NO_TAG, kind)) in text:
+            yield kind, written
+    yield from [("arguments", _JSON)] * (_JSON in text)
 
 
 def _body(text: str) -> str:

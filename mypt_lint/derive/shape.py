@@ -77,7 +77,7 @@ class Shape:
     - `system_in`: what is around the system message, with which the first question begins.
     - `drops`: thoughts of earlier turns are left out. `fills`: the last answer has an empty one if
       it has no other. `trims`: what the text after a thought loses.
-    - `always`: an answer without a thought has an empty one.
+    - `always`: an answer without a thought has an empty one; `each`: those after the last question.
     - `lead`: what opens an answer with a thought, if another literal opens those without.
     - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought, and
       `only_prompts` do, where answers without a thought have none.
@@ -96,6 +96,7 @@ class Shape:
     thought: Block | None = None
     drops: bool = False
     fills: bool = False
+    each: bool = False
     always: bool = False
     lead: str = ""
     trims: str = ""

