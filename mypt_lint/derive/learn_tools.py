@@ -71,7 +71,7 @@ class ToolsLearner:
         if self.shape.after_system:
             raise NotLearnedError("tools are beside a system message that only white space ends")
         calls = self._calls()
-        tools = Tools(*definitions, *calls[:4], *self._results(calls[4]))
+        tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
         header = _Q + self.shape.user.closer + self.shape.answer.opener
         called, filled = self._text(steps()).partition(header)[2], self.filled
         shape = replace(self.shape, each=bool(filled) and called.startswith(filled))
