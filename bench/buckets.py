@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import tracemalloc
+from functools import partial
 from time import process_time
 
 import numpy as np
@@ -28,6 +29,10 @@ def synthetic(count: int, seed: int = 0) -> npt.NDArray[np.uint64]:
     out[again] = out[rng.integers(0, count, len(again))]
     out[rng.integers(0, count, count // 10)] = out[0]
     return out
+
+
+def _read(body: bytes, start: int, length: int) -> bytes:
+    return body[start : start + length]
 
 
 def main() -> None:
@@ -56,7 +61,7 @@ def main() -> None:
     first_stage = process_time() - begin
     del units
 
-    reads = [buckets.in_memory(body) for body in files]
+    reads = [partial(_read, body) for body in files]
     begin = process_time()
     found += [buckets.settle(reads, number) for number in range(1 << chosen.bits)]
     second_stage = process_time() - begin
@@ -69,7 +74,7 @@ def main() -> None:
     assert np.array_equal(np.flatnonzero(kept), first)
 
     held = [
-        sum(buckets.Part.find(read, n, buckets.ENTRY, "run").count for read in reads)
+        sum(len(buckets.part_of(read, n, buckets.ENTRY, "run")[0]) for read in reads)
         for n in range(1 << chosen.bits)
     ]
     tracemalloc.start()

@@ -11,8 +11,7 @@ unit the least sample. No task waits for another of its stage, and neither the o
 their division into runs changes what is found.
 
 A run holds each digest once: what is repeated inside of the run is already found in stage 1. So a
-conversation that is there a million times fills no bucket. A bucket that still has more than `most`
-entries is settled in passes, by the next bits.
+conversation that is there a million times fills no bucket.
 
 Three samples in two units, two buckets. Sample 1 of unit 7 repeats sample 0 of unit 3:
 
@@ -27,9 +26,8 @@ Three samples in two units, two buckets. Sample 1 of unit 7 repeats sample 0 of 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,8 +42,6 @@ Read = Callable[[int, int], bytes]
 """Returns `length` bytes of a file from `start` on: `read(start, length)`."""
 
 BITS = 12
-# The most entries of a bucket that are sorted at a time: 24 bytes each.
-MOST = 1 << 22
 _THREADS = 16
 _HEAD = struct.Struct("<8sII")
 _MAGIC = b"myptpart"
@@ -73,44 +69,30 @@ def run(pieces: Iterable[Entries], bits: int = BITS) -> tuple[bytes, Places]:
     every = np.concatenate([np.empty(0, ENTRY), *pieces])
     repeated = _repeated(every)
     once = every[~repeated]
-    return divided(once, _leading(once, 0, bits), 1 << bits), _places(every[repeated])
+    return divided(once, _leading(once, bits), 1 << bits), _places(every[repeated])
 
 
-def settle(runs: Sequence[Read], bucket: int, *, most: int = MOST) -> Places:
+def settle(runs: Sequence[Read], bucket: int) -> Places:
     """Returns the places of a bucket that repeat an earlier one, sorted by unit and sample.
 
-    `most` bounds how many entries are in memory at a time. Raises ValueError for a file that is no
-    whole run, or runs that were made for different numbers of buckets.
+    Memory: about four times 24 bytes for each entry of the bucket. Raises ValueError for a file
+    that is no whole run, or runs that were made for different numbers of buckets.
     """
-    chunks = [np.empty(0, PLACE)]
     with ThreadPoolExecutor(_THREADS) as threads:  # a store answers many requests at a time
-        parts = [*threads.map(lambda read: Part.find(read, bucket, ENTRY, "run of digests"), runs)]
-        if len({part.of_parts for part in parts}) > 1:
-            raise ValueError("each run of digests must be made for the same number of buckets")
-        bits = parts[0].of_parts.bit_length() - 1 if parts else 0
-        extra_bits = max(0, -(-sum(part.count for part in parts) // most) - 1).bit_length()
-
-        def of_pass(number: int, part: Part) -> Entries:
-            pieces = part.pieces(most // _THREADS + 1)
-            matching = [piece[_leading(piece, bits, extra_bits) == number] for piece in pieces]
-            return np.concatenate([np.empty(0, ENTRY), *matching])
-
-        for number in range(1 << extra_bits):
-            every = np.concatenate(
-                [np.empty(0, ENTRY), *threads.map(partial(of_pass, number), parts)]
-            )
-            chunks.append(_places(every[_repeated(every)]))
-    every = np.concatenate(chunks)
-    ordered: Places = every[np.lexsort((every["sample"], every["unit"]))]
+        parts = [*threads.map(lambda read: part_of(read, bucket, ENTRY, "run of digests"), runs)]
+    if len({count for _, count in parts}) > 1:
+        raise ValueError("each run of digests must be made for the same number of buckets")
+    every = np.concatenate([np.empty(0, ENTRY), *(items for items, _ in parts)])
+    places = _places(every[_repeated(every)])
+    ordered: Places = places[np.lexsort((places["sample"], places["unit"]))]
     return ordered
 
 
-def _leading(items: Entries, skip: int, bits: int) -> npt.NDArray[np.uint16]:
-    """Returns `bits` bits of each digest as a number, after the first `skip`."""
+def _leading(items: Entries, bits: int) -> npt.NDArray[np.uint16]:
+    """Returns the first `bits` bits of each digest as a number."""
     if not bits:
         return np.zeros(len(items), np.uint16)
-    shifted = items["high"] << np.uint64(skip) if skip else items["high"]
-    return (shifted >> np.uint64(64 - bits)).astype(np.uint16)
+    return (items["high"] >> np.uint64(64 - bits)).astype(np.uint16)
 
 
 def _repeated(items: Entries) -> npt.NDArray[np.bool_]:
@@ -136,7 +118,7 @@ def _places(items: Entries) -> Places:
 
 
 def divided(items: npt.NDArray[np.void], numbers: npt.NDArray[Any], parts: int) -> bytes:
-    """Returns a file of `items` in `parts` parts, which `Part.of` reads one at a time.
+    """Returns a file of `items` in `parts` parts, which `part_of` reads one at a time.
 
     `numbers` says the part of each item; inside of a part, the order stays. The file: "myptpart",
     bytes of an item and number of parts (uint32 each), where each part begins and where the last
@@ -149,33 +131,22 @@ def divided(items: npt.NDArray[np.void], numbers: npt.NDArray[Any], parts: int) 
     return head + starts.tobytes() + items[order].tobytes()
 
 
-class Part:
-    """One part of a file that `divided` made. `count` is its items, `of_parts` the file's parts."""
+def part_of(
+    read: Read, number: int, dtype: np.dtype[Any], kind: str
+) -> tuple[npt.NDArray[np.void], int]:
+    """Returns one part of a file that `divided` made, and how many parts the file has.
 
-    def __init__(self, read: Read, dtype: np.dtype[Any], start: int, count: int, parts: int):
-        self.count, self.of_parts = count, parts
-        self._read, self._dtype, self._start = read, dtype, start
-
-    @staticmethod
-    def find(read: Read, number: int, dtype: np.dtype[Any], kind: str) -> Part:
-        """Finds a part of a file. Raises ValueError, naming the `kind` of file."""
-        head = read(0, _HEAD.size)
-        if len(head) != _HEAD.size or head[: len(_MAGIC)] != _MAGIC:
-            raise ValueError(f"is no {kind}")
-        _, size, parts = _HEAD.unpack(head)
-        places = read(_HEAD.size + 8 * number, 16)
-        if size != dtype.itemsize or number >= parts or len(places) != 16:
-            raise ValueError(f"is not a complete {kind}")
-        begin, end = struct.unpack("<QQ", places)
-        start = _HEAD.size + 8 * (parts + 1) + size * begin
-        return Part(read, dtype, start, end - begin, parts)
-
-    def pieces(self, most: int) -> Iterator[npt.NDArray[np.void]]:
-        """Yields the items, at most `most` at a time. Raises ValueError for a file cut short."""
-        size = self._dtype.itemsize
-        for first in range(0, self.count, most):
-            length = size * min(most, self.count - first)
-            data = self._read(self._start + size * first, length)
-            if len(data) != length:
-                raise ValueError("a run of digests was cut short; make it again")
-            yield np.frombuffer(data, self._dtype)
+    Raises ValueError, naming the `kind` of file, for one that is cut short or another.
+    """
+    head = read(0, _HEAD.size)
+    if len(head) != _HEAD.size or head[: len(_MAGIC)] != _MAGIC:
+        raise ValueError(f"is no {kind}")
+    _, size, parts = _HEAD.unpack(head)
+    places = read(_HEAD.size + 8 * number, 16)
+    if size != dtype.itemsize or number >= parts or len(places) != 16:
+        raise ValueError(f"is not a complete {kind}")
+    begin, end = struct.unpack("<QQ", places)
+    data = read(_HEAD.size + 8 * (parts + 1) + size * begin, size * (end - begin))
+    if len(data) != size * (end - begin):
+        raise ValueError(f"is not a complete {kind}; make it again")
+    return np.frombuffer(data, dtype), parts

@@ -67,8 +67,7 @@ def repeats_of(plan: Plan, sealed: Sealed, group: int) -> dict[int, frozenset[in
 
     def part(bucket: int) -> buckets.Places:
         read = _reader(store, places.repeats(bucket))
-        repeated = buckets.Part.find(read, group, buckets.PLACE, "file of repeats")
-        return np.concatenate([np.empty(0, buckets.PLACE), *repeated.pieces(buckets.MOST)])
+        return buckets.part_of(read, group, buckets.PLACE, "file of repeats")[0]
 
     with ThreadPoolExecutor(_THREADS) as threads:
         every = np.concatenate(list(threads.map(part, range(1 << bits_of(sealed)))))
