@@ -243,9 +243,8 @@ class Learner:
     def _after_thoughts(self, shape: Shape) -> Shape:
         """Returns the shape with what the template strips of an answer after a thought."""
         usual = shape.answer.strip
-        here, earlier = (
-            self.strip_of("answer", p) for p in (chat(_Q, (_Q2, _T)), chat(_Q, (_S, _T), _Q2, _A2))
-        )
+        here = self.strip_of("answer", chat(_Q, (_Q2, _T)))
+        earlier = self.strip_of("answer", chat(_Q, (_S, _T), _Q2, _A2))
         if shape.drops and not usual and earlier == usual and shape.trims in ("", here):
             return replace(shape, trims=here)
         if (here, earlier) != (usual, usual):

@@ -21,22 +21,22 @@ class Level:
     """What is proved of one level.
 
     `equal` counts conversations, `refused` those that the format refuses, by the reason, and
-    `blank` those of them with a blank text. `differs` says how the smallest conversation differs,
-    with the conversation. `why` is the reason why nothing was learned.
+    `excused` those of them that no format could take. `differs` says how the smallest conversation
+    differs, with the conversation. `why` is the reason why nothing was learned.
     """
 
     name: str
     why: str = ""
     equal: int = 0
     unequal: int = 0
-    blank: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    excused: Counter[str] = field(default_factory=Counter)
     differs: tuple[str, dict[str, Any]] | None = None
 
     @property
     def count(self) -> int:
         """Returns the number of conversations."""
-        return self.equal + self.unequal + self.blank + self.refused.total()
+        return self.equal + self.unequal + self.refused.total() + self.excused.total()
 
     @property
     def is_proved(self) -> bool:
@@ -45,7 +45,7 @@ class Level:
 
     @property
     def is_complete(self) -> bool:
-        """Returns whether it also takes all conversations but those with blank texts."""
+        """Returns whether it also takes all conversations but those that are excused."""
         return self.is_proved and not self.refused
 
     @property
@@ -53,9 +53,8 @@ class Level:
         """Returns why the level is not proved, or what the format refuses; "" for nothing."""
         if self.differs is not None:
             return f"{self.unequal} of {self.unequal + self.equal} differ: {self.differs[0]}"
-        causes = [f"{cause} ({count})" for cause, count in self.refused.most_common(2)]
-        causes += [f"blank texts ({self.blank})"] if self.blank else []
-        return self.why or "; ".join(causes)
+        causes = *self.refused.most_common(2), *self.excused.items()
+        return self.why or "; ".join(f"{cause} ({count})" for cause, count in causes)
 
 
 def prove(
@@ -64,8 +63,8 @@ def prove(
 ) -> Level:  # fmt: skip
     """Returns a level with what is proved of it on conversations with these seeds.
 
-    Those that both refuse do not count, nor those that the format refuses because the template
-    leaves a text out; the seeds after these take their place. `model` has the vocabulary for ids.
+    Those that both refuse do not count. Blank texts, and texts that the template leaves out, are
+    excused if the format refuses them. `model` has the vocabulary for ids.
     """
     for seed in range(seeds[0], seeds[0] + 3 * len(seeds)):
         if level.count == len(seeds):
@@ -80,9 +79,11 @@ def prove(
             ours = dialect.serialize(episode)
         except ValueError as error:
             if theirs is not None and is_blank(record):
-                level.blank += 1
+                level.excused["blank texts"] += 1
             elif (placed := render.aligned(messages, tools)) and not placed.missing:
-                level.refused.update([str(error)])
+                level.refused[str(error)] += 1
+            elif theirs is not None:
+                level.excused["texts that the template leaves out"] += 1
             continue
         options = {"enable_thinking": "reasoning_content" in messages[-1]}
         options = options if dialect.table.leaders else {}

@@ -585,7 +585,9 @@ def test_a_system_message_that_the_template_leaves_out_is_refused(
     learn: Learn, tmp_path: Path
 ) -> None:
     derived = learn(DROPS)
-    assert derived.levels[0].is_complete
+    chats = derived.levels[0]
+    assert (chats.is_complete, chats.count) == (True, 15)
+    assert chats.reason.startswith("texts that the template leaves out (")
     dialect = derived.load(tmp_path)
     assert dialect.read({"messages": [{"role": "system", "content": "S"}]})[0] is None
 
