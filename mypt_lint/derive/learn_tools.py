@@ -118,7 +118,7 @@ class ToolsLearner:
             default = one.removeprefix(closer) if one != tag else ""
             return Block(opener, tag), body, place, closer.removeprefix(tag), default, head
         default = ""
-        if alone != text.replace(said, shape.begin, 1):
+        if alone != text.replace(said.removeprefix(shape.begin), "", 1):
             default = alone[len(opening) :].partition(text.partition(_S)[2])[0]
             if alone != text.replace(_S, default):
                 raise NotLearnedError("tools are written otherwise without a system message")

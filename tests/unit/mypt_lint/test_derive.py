@@ -472,7 +472,8 @@ IN_BLOCK = (
     "{{ '\n\n' if tools and system else '' }}{{ system or '' }}<|im_end|>\n{% endif %}"
 ) + _CALLS
 IN_OWN_BLOCK = (
-    "{% if tools %}<|tools|>{{ tools | tojson(separators=(',', ':')) }}<|end|>{% endif %}" + _CALLS
+    "{{ bos_token }}{% if tools %}<|tools|>{{ tools | tojson(separators=(',', ':')) }}<|end|>"
+    "{% endif %}" + _CALLS
 )
 BEFORE_LAST = (
     "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}"
