@@ -58,8 +58,13 @@ class Walks:
         return list(episodes.values()), why
 
     def _with_options(self, message: Message) -> Message:
-        """Returns a message with the text of the template's options, if its block always has it."""
+        """Returns a message with the texts of the template: of options, or after tools."""
         adapter = self.dialect.adapter
+        if isinstance(adapter, Messages) and adapter.after_tools and message.parts[1:]:
+            tools, text, *rest = message.parts
+            if tools.kind == adapter.paths["tools"][-1]:
+                text = replace(text, text=adapter.after_tools + text.text)
+                return replace(message, parts=(tools, text, *rest))
         if not isinstance(adapter, Messages) or not adapter.options.always:
             return message
         if (message.role,) != adapter.paths[adapter.options.block][:1]:

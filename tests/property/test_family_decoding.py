@@ -38,6 +38,8 @@ PARSERS = {  # of SGLang, as llm-router-utils has them
     "granite4.1": "qwen25_detector.Qwen25Detector",
     "qwen3-coder": "qwen3_coder_detector.Qwen3CoderDetector",
     "deepseek-v3.1": "deepseekv31_detector.DeepSeekV31Detector",
+    "qwen3.5": "qwen3_coder_detector.Qwen3CoderDetector",
+    "minimax-m2": "minimax_m2.MinimaxM2Detector",
     "llama3.1": "llama32_detector.Llama32Detector",
 }
 # The quick suite walks in formats with bodies of calls that the dialects do not have.

