@@ -112,7 +112,7 @@ class Terminal:
     once, where they are around the block `closes`. With `mark`, it closes its block in place of the
     closing tag and is itself a message. With `again`, it also ends the block of its own kind in
     which it is. `joins` names the terminal that it is another spelling of: with white space before
-    it, where it follows a text, or a tag that does not end with one and is not made for it. With
+    it, where it follows a text, or a tag that opens no block and does not end with one. With
     `after`, "text", it is so after a text alone, and another row may be for tags. If `after` is the
     kind of block that it opens, it is written between two such blocks, and joins no terminal.
     `before` is the kind of block that the opened block begins with: such a row is another opening
@@ -408,7 +408,7 @@ class TokenTable:
         if name not in self.joined or not last:
             return name
         before = self.terminals.get(last)
-        is_separated = before is not None and (before.bare[-1:].isspace() or before.before != "")
+        is_separated = before is not None and (before.bare[-1:].isspace() or before.opens != "")
         return name if is_separated else self.joined[name].name
 
     def kinds(self, role: str) -> frozenset[str]:

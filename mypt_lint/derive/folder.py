@@ -135,7 +135,7 @@ def _grammar(name: str, shape: Shape) -> str:
         if tools.after_text is not None:
             calls = f"({calls} | TEXT+ {following['call']} call)"
         rules["asked"] = rule("answer", thought, calls)
-        if NAME in tools.call.opener:
+        if tools.call.closer.endswith(shape.answer.closer or NAME):
             rules["asked"] = rules["asked"].removesuffix(ends["answer"])
         rules |= {piece: f"TEXT+ {ends[piece]}" for piece in ("tools",) if piece in ends}
         again = "(CALL_AGAIN TEXT+)* " * (tools.after_call is not None)
@@ -218,7 +218,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             spelling[-1]["loss"] = 0  # generation stops before it
         ends = [kinds[piece] for piece in closed]
         row = {"name": end, "spelling": spelling, "closes": ends if ends[1:] else ends[0]}
-        if "call" in closed and NAME in blocks_of(shape)["call"].opener:
+        if "call" in closed and ends_answer:
             row |= {"closes": [*ends, kinds["answer"]], "both": True}
         by_model = {"answer", "thought", "call"} & {*closed}
         row |= {"doc": "Closes the open block."} | ({"origin": "model"} if by_model else {})

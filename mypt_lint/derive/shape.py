@@ -11,7 +11,7 @@ LIKELY_SPECIAL = re.compile(r"<[|｜][^<>]+?[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|
 
 
 NAME = "\0"  # where the name of a tool is, in the literal of a tag
-_NAME = {"attr": "name", "pattern": r'[^"\\]+'}
+_NAME = {"attr": "name", "pattern": r'[^"\\\n<>]+'}
 
 
 class NotLearnedError(ValueError):

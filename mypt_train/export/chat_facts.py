@@ -74,7 +74,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
         {t.name: t.shown for t in table.terminals.values()},
         {name: t.name for name, t in table.joined.items()},
         {name: t.name for name, t in table.after_text.items()},
-        [t.name for t in table.terminals.values() if t.bare[-1:].isspace() or t.before],
+        [t.name for t in table.terminals.values() if t.bare[-1:].isspace() or t.opens],
         {p: _letters(p) for t in table.terminals.values() for p in t.patterns.values()},
         prompts(dialect),
         tags,

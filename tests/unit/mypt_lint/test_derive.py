@@ -113,6 +113,10 @@ WRAPS = (
     "{{ '</calls>' if loop.last else '' }}{% endfor %}<|end|>{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
+NAMED = (
+    WRAPS.replace('{"name": {{ call.function.name | tojson }}, "arguments": ', "{{ call.function.name }}\n")
+    .replace("tojson }}}</call>", "tojson }}</call>").replace("<|tool|>\n", "<|tool|>")
+)  # fmt: skip
 LEAVES = LEADS.replace("{% else %}</think>", "{% else %}<think></think>").replace(OFF, "<think>")
 Learn = Callable[[str], Derived]
 
@@ -521,8 +525,11 @@ def test_places_and_layouts_of_tools_are_learned(
     assert [part for part in parts if part not in derived.files[file]] == []
 
 
-def test_one_pair_of_tags_around_calls_and_results_is_learned(learn: Learn, tmp_path: Path) -> None:
-    derived = learn(WRAPS)
+@pytest.mark.parametrize("template", [WRAPS, NAMED])
+def test_one_pair_of_tags_around_calls_and_results_is_learned(
+    learn: Learn, tmp_path: Path, template: str
+) -> None:
+    derived = learn(template)
     assert [level.is_complete for level in derived.levels] == [True, False, True, False]
     dialect = derived.load(tmp_path)
     messages = [
