@@ -271,7 +271,7 @@ def _records(shape: Shape) -> str:
         where = {"question": "first", "before": before, "after": after}
         out += ["", "[system]", *_rows(where)]
     if shape.empties:
-        thinking = {"name": "enable_thinking", "values": [True, False], "default": False}
+        thinking = {"name": "enable_thinking", "values": [False], "default": False}
         out += ["", "[[option]]", *_rows(thinking | {"empty_thought": False})]
     return "\n".join([*out, ""])
 

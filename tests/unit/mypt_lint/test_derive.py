@@ -635,6 +635,8 @@ def test_only_prompts_may_end_with_an_empty_thought(
     assert any(f.severity == "error" for f in findings) == (template == CHANNEL)
     exported, render = compiled(chat_template(dialect)), compiled(template)
     assert exported(messages=messages, add_generation_prompt=True)[0] == prompt
+    other = {"messages": messages, "chat_template_kwargs": {"enable_thinking": True}}
+    assert [f.code for f in dialect.check(other)[1]][:1] == ["MYP104"]  # it is not proved
     said = [thought, {"role": "assistant", "content": "A"}][template == CHANNEL :]
     for answer in said:
         record = {"messages": [*messages, answer]}
