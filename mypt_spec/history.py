@@ -62,8 +62,7 @@ def official(episode: Episode, table: TokenTable) -> Episode:
         if i >= starts[-1] or message.role not in drops
     ]
     if last:
-        late = len(episode.messages) - starts[-1] if table.history.each else 1
-        late = len(messages) - late
+        late = len(messages) - (len(episode.messages) - starts[-1] if table.history.each else 1)
         messages = [_filled(m, i >= late, drops[0], last) for i, m in enumerate(messages)]
     if table.history.strip:
         marks = table.marks

@@ -9,21 +9,17 @@ from functools import cached_property
 
 from mypt_spec import Dialect, Episode
 from mypt_spec.adapters.messages import Messages
-from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import call_text
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, as_read
 from mypt_spec.parser import messages_of
 from mypt_spec.states import open_blocks
-from mypt_spec.table import TEXT, Terminal
+from mypt_spec.table import CALLS, TEXT, Terminal
 
 _STEPS = 30  # tags and texts of an episode, after which it makes for an end
 _TEXTS = ("Hello.", "Two\nlines, \u00e4\u6f22\U0001f600.", "a < b", '"quoted"', "x" * 300)
 _BODIES = {
     "json": '{"a": [1, "two"]}',
-    "call": '{"name": "f", "a": 1}',
     "arguments": '{"a": 1}',
-    "function": '{"name": "f", "arguments": {"a": 1}}',
-    "parameters": '{"name": "f", "parameters": {"a": 1}}',
     "calls": '[{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]',
     "tool_tags": "<function>\n<name>f</name>\n<parameters>\n</parameters>\n</function>",
     "tool_lines": '{"type": "function", "function": {"name": "f"}}',
@@ -128,7 +124,7 @@ class Walks:
         body = self.dialect.table.openers[blocks[-1]].body if blocks else "text"
         if body == "json" and self.dialect.adapter.quoted:
             return json.dumps(self.chance.choice(_TEXTS), ensure_ascii=False)
-        if isinstance(body, Tags):
+        if body in CALLS and body not in _BODIES:
             return call_text("f", {"a": 1}, self.dialect.table.literals, body)
         return _BODIES.get(body) or self.chance.choice(_TEXTS)
 

@@ -20,13 +20,12 @@ _WORDS = (
 )
 _BETWEEN = (" ", " ", " ", "\n", "\n\n", ", ", "\t", " - ", "\r\n", "\n\n\n")
 _AROUND = ("",) * 14 + (" ", "\n", "\n\n", "  ", "\t", " \n")
-_STRINGS = ("a b", 'say "hi"', "漢字")
-# What schemas of arguments take: where calls are tags, nothing else says of which type a value is.
-_VALUES: dict[str, tuple[Any, ...]] = {
-    "string": _STRINGS, "null": (None, *_STRINGS), "number": (2.5, 17, -3),
-    "boolean": (True, False), "array": ([1, "x", None], []), "object": ({"k": ["\n", {}]}, {}),
-}  # fmt: skip
-_SCHEMAS = ("string", "number", "boolean", ["string", "null"], "array", "object")
+# Types of arguments, and values: where calls are tags, nothing else says which type a value has.
+_VALUES: list[tuple[Any, tuple[Any, ...]]] = [
+    ("string", ("a b", 'say "hi"', "漢字")), (["string", "null"], (None, "a b")),
+    ("boolean", (True, False)), ("number", (2.5, 17, -3)), ("array", ([1, "x", None], [])),
+    ("object", ({"k": ["\n", {}]}, {})),
+]  # fmt: skip
 
 
 def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
 
     def tool(name: str) -> dict[str, Any]:
         keys = chance.sample(("city", "n", "unit", "x_y"), choice((0, 1, 2)))
-        properties = {k: {"type": choice(_SCHEMAS), "description": choice(_WORDS)} for k in keys}
+        properties = {k: {"type": choice(_VALUES)[0], "description": choice(_WORDS)} for k in keys}
         parameters = {"type": "object", "properties": properties, "required": keys[:1]}
         function = {"name": name, "description": text(), "parameters": parameters}
         return {"type": "function", "function": function}
@@ -59,11 +58,10 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
         message["tool_calls"] = []
         for i in range(choice((1, 1, 1, 2, 3))):
             function, ident = choice(tools)["function"], f"call{len(messages):03d}{i:02d}"
-            keys = [k for k in function["parameters"]["properties"] if chance.random() < 0.8]
-            kinds = [function["parameters"]["properties"][k]["type"] for k in keys]
-            values = (choice(_VALUES[k if isinstance(k, str) else k[1]]) for k in kinds)
-            arguments = dict(zip(keys, values, strict=True))
-            call = {"name": function["name"], "arguments": arguments}
+            fields = function["parameters"]["properties"].items()
+            values = {k: next(v for t, v in _VALUES if t == field["type"]) for k, field in fields}
+            some = {k: choice(v) for k, v in values.items() if chance.random() < 0.8}
+            call = {"name": function["name"], "arguments": some}
             message["tool_calls"].append({"id": ident, "type": "function", "function": call})
             results.append({"role": "tool", "tool_call_id": ident, "content": text()})
         return [message, *results]

@@ -20,7 +20,6 @@ from mypt_lint.derive.shape import LIKELY_SPECIAL, NotLearnedError, Shape
 from mypt_lint.derive.spec import spec
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect, SpecError
-from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.dialect import load
 
 CONVERSATIONS = 100  # of a level, for the proof
@@ -135,7 +134,7 @@ class _Deriving:
         if self.model.vocabulary is None:
             tags = {tag for text in literals_of(shape) for tag in LIKELY_SPECIAL.findall(text)}
             body = shape.tools.call_body if shape.tools is not None else ""
-            special |= tags.difference(body.marks if isinstance(body, Tags) else ())
+            special |= tags.difference(getattr(body, "marks", ()))
         derived = Derived(self.name, files(self.name, shape, special), (), shape)
         vocabulary = None if self.encoding is None else self.model.path
         return derived.load(self.folder, vocabulary), derived.files

@@ -64,6 +64,7 @@ class ToolsLearner:
         empties = shape.empties and not shape.only_prompts
         thought = shape.thought if shape.fills or shape.always or empties else None
         self.filled = thought.opener + thought.closer if thought else ""  # in answers without one
+        self.each = False  # whether those with calls have it
 
     def learned(self) -> Shape:
         """Returns the shape with tools. Raises NotLearnedError."""
@@ -72,9 +73,7 @@ class ToolsLearner:
             raise NotLearnedError("tools are beside a system message that only white space ends")
         calls = self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
-        header = _Q + self.shape.user.closer + self.shape.answer.opener
-        called, filled = self._text(steps()).partition(header)[2], self.filled
-        shape = replace(self.shape, each=bool(filled) and called.startswith(filled))
+        shape = replace(self.shape, each=self.each)
         if shape.system and tools.beside:
             blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
             shape = replace(shape, system=replace(shape.system, blank=blank and shape.system.blank))
@@ -149,29 +148,23 @@ class ToolsLearner:
         user, end = self.shape.user, self.shape.answer.closer  # or the next block ends the answer
         before, _, after = one.partition(call)
         opener = before.partition(_Q + user.closer + self.shape.answer.opener)[2]
+        self.each = opener.startswith(self.filled or _Q)
         opener = opener.removeprefix(self.filled)
-        after_text = after_call = None
-        if two is not None and two.count(call) > 1:
-            after_call = two.split(call)[1]
-        closer = (
-            after.partition(end)[0] if end else (after_call or "").removesuffix(opener).rstrip()
-        )
-        if _X in beside_text:
-            after_text = beside_text.partition(_X)[2].partition(opener + call)[0]
+        after_call = two.split(call)[1] if two is not None and two.count(call) > 1 else None
+        closer = (after_call or "").removesuffix(opener).rstrip()
+        closer = after.partition(end)[0] if end else closer
+        _, said, rest = beside_text.partition(_X)
+        after_text = rest.partition(opener + call)[0] if said else None
         called = call + closer + end
-        if after_call is not None and not re.search("<.|]", after_call):
-            return None  # no tag is between two calls
-        if (after_text, after_call) == (None, None) and not opener + closer and end:
-            opener, _, rest = call.partition("find_it")
-            opener += "find_it" + rest.partition(_JSON)[0]
-            closer, body = rest.rpartition(_JSON)[2] + end, "arguments"
-        if (after_text or "").strip() or not (opener.strip() and closer.strip()):
+        untagged = after_call is not None and not re.search("<.|]", after_call)
+        if untagged or (after_text or "").strip() or not (opener.strip() and closer.strip()):
             return None
         if body == "arguments":
             if "find_it" not in opener:
                 return None
+            closer += end * (after_text is after_call is None)
             opener = opener.replace("find_it", NAME)
-            after_call = after_call.replace("find_it", NAME) if after_call else after_call
+            after_call = after_call and after_call.replace("find_it", NAME)
         return Block(opener, closer), body, after_text, after_call, called
 
     def _results(self, called: str) -> tuple[Block, str, bool, str, Block | None]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 
 class Tags(str):
@@ -29,14 +29,16 @@ class Tags(str):
         tags.function, tags.argument, tags.python = (*function,), (*argument,), python
         return tags
 
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return self.function, self.argument, self.python
-
     @cached_property
     def marks(self) -> tuple[str, ...]:
         """Returns the tags, without white space around. No name and no value spells one."""
         tags = (*self.function[::2], *self.argument[::2])
         return tuple(filter(None, map(str.strip, tags)))
+
+    @property
+    def end(self) -> str:
+        """Returns what ends a value, without white space after it."""
+        return self.argument[2].rstrip()
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

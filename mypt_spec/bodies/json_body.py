@@ -247,15 +247,20 @@ def read_body(
     """
     if defines_tools(kind):
         return _read_definitions(text, kind, literals, at)
-    if isinstance(kind, Tags):
-        return _read_tagged(text, at, kind)
     noun = "tool result" if kind == "json" else "tool call"
     try:
-        value = loads(text)
+        value = value_in(text, kind) if isinstance(kind, Tags) else loads(text)
     except Fault as fault:
         code, message = fault.code, f"the {noun} is {fault.message}"
         code = "MYP304" if code == "MYP001" else code
-        return Body(None, None, [_at(code, message, at, fault.offset, hint=_HELP[kind])])
+        hint = _HELP.get(kind, "")
+        if isinstance(kind, Tags):
+            message = f"the tool call is not written as it should be: {fault.message}"
+            form = call_text("name", {"key": "value"}, literals, kind).replace("\n", "\\n")
+            hint = f"write `{form}`" if code != "MYP004" else ""
+        return Body(None, None, [_at(code, message, at, fault.offset, hint=hint)])
+    if isinstance(kind, Tags):
+        return Body(text, value, [])
     findings = [_fault(f, kind, at) for f in faults(value)]
     if kind == "parameters" and isinstance(value, dict) and value.get("type") == "function":
         value = {key: part for key, part in value.items() if key != "type"}  # Meta writes it
@@ -275,17 +280,6 @@ def read_body(
         if clean != text:
             findings.append(_fixable("MYP308", f"the {noun} is not canonical JSON", at, clean))
     return Body(clean, value, findings)
-
-
-def _read_tagged(text: str, at: Place, tags: Tags) -> Body:
-    try:
-        return Body(text, value_in(text, tags), [])
-    except Fault as fault:
-        message = f"the tool call is not written as it should be: {fault.message}"
-        (before, after, end), shown = tags.function, "{}key{}value{}...".format(*tags.argument)
-        form = f"{before}name{after}{shown}{end}".replace("\n", "\\n")
-        hint = "" if fault.code == "MYP004" else f"write `{form}`"
-        return Body(None, None, [_at(fault.code, message, at, fault.offset, hint=hint)])
 
 
 def names_called(text: str, kind: str) -> list[str]:

@@ -183,12 +183,9 @@ def arguments_text(arguments: Mapping[str, Any], literals: re.Pattern[str], tags
 
 
 def call_findings(
-    function: Mapping[str, Any],
-    pointer: str,
-    types: Types,
-    literals: re.Pattern[str],
+    function: Mapping[str, Any], pointer: str, types: Types, literals: re.Pattern[str],
     tags: Tags = USUAL,
-) -> list[Finding]:
+) -> list[Finding]:  # fmt: skip
     """Returns what such a body cannot say of a function's "name" and "arguments" at a pointer.
 
     That are names that end a tag and strings that spell one, which are errors, and arguments that

@@ -81,7 +81,7 @@ def _thoughtless(layout: ChatLayout) -> str:
 
 def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
     """Returns what the program asks of the layout, and of the blocks in it."""
-    table, paths = dialect.table, layout.paths
+    table, paths, tags = dialect.table, layout.paths, dialect.table.tagged or USUAL
     heads = {*paths, *["system"] * bool(layout.system.question)}
     names: list[str] = [r for r in ("system", "developer", "user") if r in heads]
     names += (
@@ -98,10 +98,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "closers": {kind: t.name for kind, t in table.closers.items()},
         "bodies": {kind: t.body for kind, t in table.openers.items()},
         "shared": sorted(layout.shared),
-        "function": list((table.tagged or USUAL).function),
-        "argument": list((table.tagged or USUAL).argument),
-        "python": int((table.tagged or USUAL).python),
-        "own_tags": list((table.tagged or USUAL).marks),
+        "call_tags": [list(tags.function), list(tags.argument), list(tags.marks), int(tags.python)],
         "repeated": {kind: t.name for kind, t in table.between.items()},
         "thoughts": [*THOUGHTS, "think"],
         "bare_end": table.bare_end,

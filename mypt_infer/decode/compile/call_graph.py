@@ -45,7 +45,7 @@ from mypt_infer.decode.compile.byte_dfa import (
 )
 from mypt_infer.decode.compile.nfa import ANY, CALLING, HOLE, PART, Node, Place, chain, spelled
 from mypt_infer.decode.compile.table_schemas import check_schema, from_one_byte
-from mypt_infer.decode.compile.tagged_arguments import end_of, ends_of, value_dfa, way_of
+from mypt_infer.decode.compile.tagged_arguments import value_dfa, way_of
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import ID, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
@@ -205,8 +205,9 @@ class Bodies:
         part, tags = tool.properties[key], self.tags
         way = way_of(part, tool.name, at, self.literals, self.forbidden, tags)
         if way.free:
-            after = self._text(end_of(tags)[1], then)
-            edges: dict[Symbol, Place] = dict.fromkeys(ends_of(tags)[: 2 - way.some], (after, 0))
+            after = self._text(tags.argument[2].removeprefix(tags.end), then)
+            kinds = ("tag", "first")[: 2 - way.some]  # of a text that is over, and of an empty one
+            edges: dict[Symbol, Place] = {(kind, tags.end): (after, 0) for kind in kinds}
             return Node(edges, leaf=self.between, block=CALLING, owner=self.owner)
         value_end = self._text(tags.argument[2], then)
         values = [self._text(text, value_end) for text in way.texts]

@@ -13,7 +13,7 @@ import numpy as np
 
 from mypt_infer.decode.base.tools import SchemaFault
 from mypt_infer.decode.base.vocab import cached_by
-from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, text_dfa
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.tagged import STRING, kinds_in, value_of, value_text
 
@@ -34,24 +34,11 @@ class Way(NamedTuple):
     schemas: tuple[dict[str, Any], ...] = ()
 
 
-def end_of(tags: Tags) -> tuple[str, str]:
-    """Returns what ends a value, and the rest of its tag: white space."""
-    tag = tags.argument[2]
-    return tag.rstrip(), tag[len(tag.rstrip()) :]
-
-
-def ends_of(tags: Tags) -> tuple[Symbol, Symbol]:
-    """Returns how a text that is over is read, and one that is empty."""
-    end, _ = end_of(tags)
-    return ("tag", end), ("first", end)
-
-
-@cached_by(lambda forbidden, tags: (forbidden, tags.marks, end_of(tags)), 8 << 20)
+@cached_by(lambda forbidden, tags: (forbidden, tags.marks, tags.end), 8 << 20)
 def value_dfa(forbidden: tuple[str, ...], tags: Tags) -> ByteDfa:
     """Returns the automaton of texts between tags, which spell none of these, nor of the tags."""
-    end, _ = end_of(tags)
-    words = [*dict.fromkeys([end, *forbidden, *tags.marks])]
-    leaf = text_dfa(words, [end], {}, {}, name="value")
+    words = [*dict.fromkeys([tags.end, *forbidden, *tags.marks])]
+    leaf = text_dfa(words, [tags.end], {}, {}, name="value")
     return replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
 
 
@@ -102,14 +89,13 @@ def _spoken(schemas: Sequence[Any], tags: Tags) -> Way:
     """Returns how a value is written that fits one of some schemas, of other types than strings."""
     texts, rest = list[str](), list[dict[str, Any]]()
     for schema in schemas:
-        types = schema.get("type")
+        types = schema.get("type", [])
         kinds = [types] if isinstance(types, str) else types
-        if not tags.python or not isinstance(kinds, list) or {*schema} & {"enum", "const"}:
-            rest.append(dict(schema))
-            continue
-        texts += [text for kind in kinds for text in _BOOLEANS.get(kind, ())]
-        others = [kind for kind in kinds if kind not in _BOOLEANS]
-        rest += [{**schema, "type": others}] if others else []
+        words = _BOOLEANS if tags.python and not {*schema} & {"enum", "const"} else {}
+        texts += [text for kind in kinds for text in words.get(kind, ())]
+        others = [kind for kind in kinds if kind not in words]
+        if others or not kinds:
+            rest.append(dict(schema) if others == kinds else {**schema, "type": others})
     return Way(texts=tuple(texts), schemas=tuple(rest))
 
 
