@@ -32,8 +32,19 @@ SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEW
 EVERY = pytest.mark.parametrize("family", ALL.values(), ids=ALL)
 
 
-def test_each_family_is_tested() -> None:
+def test_each_family_is_tested_and_described() -> None:
     assert {*families()} == {*ALL}
+    page = (Path(__file__).parents[2] / "docs" / "families.md").read_text(encoding="utf-8")
+    assert [name for name in ALL if f"(../grammar/families/{name}/SPEC.md)" not in page] == []
+    assert [name for name, folder in families().items() if not (folder / "SPEC.md").is_file()] == []
+
+
+def test_tables_of_families_are_short() -> None:
+    tables = [
+        (folder / "tokens.toml").read_text(encoding="utf-8") for folder in families().values()
+    ]
+    lines = [line for table in tables for line in table.splitlines() if line and line[0] != "#"]
+    assert len(lines) / len(tables) <= 60
 
 
 @EVERY

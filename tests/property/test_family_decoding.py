@@ -39,7 +39,9 @@ PARSERS = {  # of SGLang, as llm-router-utils has them
     "qwen3-coder": "qwen3_coder_detector.Qwen3CoderDetector",
     "deepseek-v3.1": "deepseekv31_detector.DeepSeekV31Detector",
     "qwen3.5": "qwen3_coder_detector.Qwen3CoderDetector",
+    "qwen3.6": "qwen3_coder_detector.Qwen3CoderDetector",
     "minimax-m2": "minimax_m2.MinimaxM2Detector",
+    "minimax-m2.5": "minimax_m2.MinimaxM2Detector",
     "llama3.1": "llama32_detector.Llama32Detector",
 }
 # The quick suite walks in formats with bodies of calls that the dialects do not have.
