@@ -39,7 +39,7 @@ class PieceTemplate:
 def weights_of_turns(
     messages: list[Any], starts: list[int], questions: list[int]
 ) -> list[tuple[Any, ...]]:
-    """Returns the weights of the messages of the turn of each piece, which one block may hold.
+    """Returns the weights of the messages of the turn of each piece, and of the message before.
 
     Weights that are free are equal: a template takes them from the record.
 
@@ -50,7 +50,7 @@ def weights_of_turns(
     if not any(weight is not None for weight in weights):
         return [()] * len(starts)
     bounds = [0, *[starts[n] for n in questions], len(weights)]
-    turns = [tuple(weights[begin:end]) for begin, end in pairwise(bounds)]
+    turns = [tuple(weights[max(a - 1, 0) : b]) for a, b in pairwise(bounds)]  # a tag may stop one
     return [turns[bisect_right(questions, n)] for n in range(len(starts))]
 
 

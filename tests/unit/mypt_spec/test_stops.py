@@ -15,10 +15,12 @@ from mypt_infer.run_format import format_of
 from mypt_infer.serve.deltas import DeltaReader
 from mypt_spec import SpecError
 from mypt_spec.table_file import load_table
+from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.answers import answers
 from mypt_train.export.chat_facts import endings
 from mypt_train.export.response_template import response_template
-from tests.support.build import Record, assistant, chat, function, system, tool, user
+from tests.support.build import Record, assistant, chat, function, lines, system, tool, user
+from tests.support.fast_paths import assert_same_ids
 from tests.support.naive_mask import naive_mask
 from tests.support.scripted import run_turn, tools_of
 
@@ -62,6 +64,18 @@ def test_a_stop_belongs_to_the_block_that_it_ends() -> None:
     assert trained(RECORDS[4], "trl") == f"{call}<|observation|>b<|user|>c"
     weighted = [m | ({"weight": 0} if m["content"] == "b" else {}) for m in RECORDS[4]["messages"]]
     assert trained({"messages": weighted}) == f"{call}<|observation|>c"
+
+
+def test_the_fast_path_gives_a_stop_the_weight_of_its_answer() -> None:
+    turns = (("", 0, "a"), ("a", 1, "\nb"))
+    records = [
+        chat(system(), user(""), assistant(one, weight=w), user(""), assistant(other, weight=0.5))
+        for one, w, other in turns
+    ]
+    options = Options(dialect=str(FOLDER))
+    slow = Encoder(options)
+    slow.chats = slow.templates = None
+    assert_same_ids(Encoder(options), slow, lines(*records))
 
 
 def test_ids_that_end_with_a_stop_end_with_the_answer() -> None:
