@@ -73,7 +73,7 @@ class ToolsLearner:
             raise NotLearnedError("tools are beside a system message that only white space ends")
         calls = self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
-        shape = replace(self.shape, each=self.each)
+        shape = replace(self.shape, each=self.each and not self.shape.always)
         if shape.system and tools.beside:
             blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
             shape = replace(shape, system=replace(shape.system, blank=blank and shape.system.blank))
