@@ -7,7 +7,6 @@ they should have been.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -82,17 +81,18 @@ class Reader:
             shared=shared,
         )
 
-    def message(self, item: Mapping[str, Any], draft: Message) -> Message:
+    def message(
+        self, item: Mapping[str, Any], role: str, alias: str, at: str,
+        content: tuple[Text, ...] | None, thoughts: tuple[Text, ...], calls: tuple[Call, ...],
+        media: tuple[JsonValue, ...], beside: dict[str, JsonValue],
+    ) -> Message:  # fmt: skip
         """Returns a message with what all shapes say alike, and with what its parts hold."""
-        at, answers = draft.at, item.get("tool_call_id")
-        return replace(
-            draft,
-            calls=(*draft.calls, *self.called),
-            answers=self.string(answers, f"{at}/tool_call_id", "tool_call_id"),
-            name=self.string(item.get("name"), f"{at}/name", "name"),
-            weight=weight_of(draft.beside, self),
-            beside=draft.beside | self.inner,
-        )
+        answers = self.string(item.get("tool_call_id"), f"{at}/tool_call_id", "tool_call_id")
+        name = self.string(item.get("name"), f"{at}/name", "name")
+        return Message(
+            role, alias, at, content, thoughts, (*calls, *self.called), media, answers, name,
+            weight_of(beside, self) if beside else None, beside=beside | self.inner,
+        )  # fmt: skip
 
     def label(self, record: dict[str, Any]) -> JsonValue | None:
         """Returns the label of the answer, under any of its names: a boolean."""

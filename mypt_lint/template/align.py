@@ -8,9 +8,9 @@ Where a template looks into a text, that text stays in the second rendering too,
 between the others.
 
 Literals depend on the form of a conversation alone: the second rendering is made once for all
-conversations of one form. Ids and integers differ in all of them, so they have words, too, unless
-the template looks into them. Nothing else is learned of a template, and nothing is claimed of what
-was not rendered.
+conversations of one form. Ids, integers and tools differ in all of them, so they have words, too,
+unless the template looks into them. Nothing else is learned of a template, and nothing is claimed
+of what was not rendered.
 
 >>> def render(messages, tools, prompt=False):
 ...     text = "".join(f"<{m['role']}>{m['content'].strip()}</s>" for m in messages)
@@ -37,12 +37,13 @@ from mypt_spec.memo import Memo
 
 # Words for texts, which some templates write in capitals, and integers for integers.
 _WORD = re.compile("(?:Qx|7310000)([0-9]{6})[z7]", re.IGNORECASE)
-_MAX_MISSES = 8  # conversations in a row in whose ids and integers a template looks
+_MAX_MISSES = 8  # conversations in a row in whose ids, integers or tools a template looks
 _MAX_LEAVES = 100_000  # numbers of words are consecutive
 _MAX_FORMS = 4096
 _ABSENT = re.compile(r"None|null|undefined|\[object")
 _MAX_UNCHANGED = 8  # texts of one conversation that a template looks into
-THOUGHT, NAME, VALUE = "thought", "name", "value"
+THOUGHT, NAME = "thought", "name"
+_ID, _NUMBER, _OBJECT = "id", "number", "object"  # no texts, but they differ between records
 _THOUGHT = re.compile("|".join(map(re.escape, THOUGHT_TAGS)))  # in an answer
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # names of one text
 Path = tuple[str | int, ...]
@@ -156,12 +157,13 @@ FILTERS: tuple[Callable[[str], str], ...] = (
 
 def leaves_of(messages: Iterable[dict[str, Any]]) -> list[Leaf]:
     """Returns texts, thoughts, names of calls and arguments in order, blank ones left out."""
-    return [
-        leaf
-        for index, message in enumerate(messages)
-        for leaf in _of_message(message, index)
-        if leaf.text.strip()
-    ]
+    return [leaf for leaf in _leaves(messages) if leaf.kind not in (_ID, _NUMBER, _OBJECT)]
+
+
+def _leaves(messages: Iterable[dict[str, Any]]) -> Iterator[Leaf]:
+    """Yields texts, and what differs from record to record: ids, integers, arguments as JSON."""
+    for index, message in enumerate(messages):
+        yield from (leaf for leaf in _of_message(message, index) if leaf.text.strip())
 
 
 def _of_message(message: dict[str, Any], index: int) -> Iterator[Leaf]:
@@ -174,45 +176,44 @@ def _of_message(message: dict[str, Any], index: int) -> Iterator[Leaf]:
     for number, part in enumerate(content if isinstance(content, list) else ()):
         if isinstance(part, dict) and isinstance(part.get("text"), str):
             yield Leaf(part["text"], (index, "content", number, "text"), message["role"], index)
+    if isinstance(answers := message.get("tool_call_id"), str):
+        yield Leaf(answers, (index, "tool_call_id"), _ID, index)
     for number, call in enumerate(message.get("tool_calls") or ()):
-        path = (index, "tool_calls", number, "function")
-        yield Leaf(call["function"]["name"], (*path, "name"), NAME, index)
-        yield from _strings(call["function"].get("arguments"), (*path, "arguments"), index)
+        path: Path = (index, "tool_calls", number)
+        if isinstance(call.get("id"), str):
+            yield Leaf(call["id"], (*path, "id"), _ID, index)
+        yield Leaf(call["function"]["name"], (*path, "function", "name"), NAME, index)
+        path, arguments = (*path, "function", "arguments"), call["function"].get("arguments")
+        if isinstance(arguments, dict):
+            yield Leaf(_written(arguments), path, _OBJECT, index)
+        yield from _in_arguments(arguments, path, index)
 
 
-def _strings(value: Any, path: Path, index: int) -> Iterator[Leaf]:
+def _in_arguments(value: Any, path: Path, index: int) -> Iterator[Leaf]:
     if isinstance(value, str):
         yield Leaf(value, path, "argument", index)
+    elif value.__class__ is int:
+        yield Leaf(str(value), path, _NUMBER, index)
     elif isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _strings(item, (*path, key), index)
+            yield from _in_arguments(item, (*path, key), index)
 
 
-def _values_of(messages: Iterable[dict[str, Any]]) -> Iterator[Leaf]:
-    """Yields ids, and integers in arguments: no texts, but they differ from record to record."""
-    for index, message in enumerate(messages):
-        if isinstance(answers := message.get("tool_call_id"), str):
-            yield Leaf(answers, (index, "tool_call_id"), VALUE, index)
-        for number, call in enumerate(message.get("tool_calls") or ()):
-            path: Path = (index, "tool_calls", number)
-            if isinstance(call.get("id"), str):
-                yield Leaf(call["id"], (*path, "id"), VALUE, index)
-            path = (*path, "function", "arguments")
-            yield from _integers(call["function"].get("arguments"), path, index)
+class _Number(int):
+    """A word for an integer or an object: a template may write it as JSON, but not look into it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"the template looks for {name!r} in a word")
 
 
-def _integers(value: Any, path: Path, index: int) -> Iterator[Leaf]:
-    if value.__class__ is int:
-        yield Leaf(str(value), path, VALUE, index)
-    elif isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _integers(item, (*path, key), index)
+def _written(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _replaced(value: Any, words: Mapping[Path, str | int], path: Path = ()) -> Any:
-    """Returns a copy of a value with words in place of the strings and integers at their paths."""
-    if isinstance(value, str) or value.__class__ is int:
-        return words.get(path, value)
+def _replaced(value: Any, words: Mapping[Path, Any], path: Path = ()) -> Any:
+    """Returns a copy of a value with words in place of what is at their paths."""
+    if path in words:
+        return words[path]
     if isinstance(value, dict):
         return {key: _replaced(item, words, (*path, key)) for key, item in value.items()}
     if isinstance(value, list):
@@ -237,9 +238,8 @@ class Aligner:
         self.render = render
         self._stop, self._special = spelled(stops), spelled(stops | special)
         self._forms: Memo[str, _Form] = Memo(_MAX_FORMS)
-        self._misses = 0
-        self._tools: list[Any] | None = None  # the last ones, and their part of the key of a form
-        self._tools_key = "null"
+        self._misses = [0, 0]  # of each attempt
+        self._tools_leaves: tuple[Any, list[Leaf]] = None, []  # the last tools, and theirs
 
     @staticmethod
     def without_texts(messages: list[dict[str, Any]]) -> Any:
@@ -276,12 +276,20 @@ class Aligner:
         """
         unchanged, base = set[int](), _unused(text)  # texts that stay in the second rendering
         spans: Spans | None = None
-        if not shared and self._misses < _MAX_MISSES and (values := [*_values_of(messages)]):
-            every = [*leaves, *values]
-            with suppress(Exception):  # without words for them, the template may go on
-                form = self._form(messages, tools, every, unchanged, base, shared=False)
-                spans, _ = _fit(form, every, text)
-            self._misses = self._misses + 1 if spans is None else 0
+        every = leaves
+        for number, attempt in enumerate(() if shared else self._attempts(messages, tools)):
+            if attempt == leaves or self._misses[number] >= _MAX_MISSES:
+                continue
+            with suppress(Exception):  # with fewer words, the template may go on
+                form = self._form(messages, tools, attempt, unchanged, base, shared=False)
+                spans, _ = _fit(form, attempt, text)
+                without_place = {*range(len(attempt))}.difference(form.order)
+                if any(attempt[i].kind == _OBJECT for i in without_place):
+                    spans = None  # of arguments, each is missing
+            self._misses[number] = self._misses[number] + 1 if spans is None else 0
+            if spans is not None:
+                every = attempt
+                break
         while spans is None:
             form = self._form(messages, tools, leaves, unchanged, base, shared=shared)
             spans, suspects = _fit(form, leaves, text)
@@ -291,8 +299,9 @@ class Aligner:
             if not new or len(unchanged) == _MAX_UNCHANGED:
                 raise AlignError(leaves[suspects[0]] if suspects else None)
             unchanged.add(new[0])
+        texts = {i: leaf for i, leaf in enumerate(every) if leaf.kind not in (_ID, _NUMBER)}
         placed = zip(form.order, spans, strict=True)
-        pieces = [Piece(leaves[i], *span) for i, span in placed if i < len(leaves)]
+        pieces = [Piece(texts[i], *span) for i, span in placed if i in texts]
         dropped: list[Leaf] = []  # thoughts in answers
         for i in sorted(unchanged):
             parts, unwritten = _between(leaves[i], pieces, text)
@@ -306,17 +315,26 @@ class Aligner:
             pieces += parts
         pieces.sort(key=lambda piece: piece.start)
         written = {(p.leaf.text, p.leaf.kind, p.leaf.message) for p in pieces}
-        by_key = {(leaf.text, leaf.kind, leaf.message): leaf for leaf in leaves}
+        by_key = {(leaf.text, leaf.kind, leaf.message): leaf for leaf in texts.values()}
         missing = (*(leaf for key, leaf in by_key.items() if key not in written), *dropped)
         starts = [0, *(end for _, end in spans)]
         ends_of_prompts = [(index, starts[n] + size) for index, n, size in form.prompts]
-        names = Counter(leaf.message for leaf in leaves if leaf.kind == NAME)
+        names = Counter(leaf.message for leaf in texts.values() if leaf.kind == NAME)
         begins = [
             (index, _after_earlier(pieces, index, start) if index in form.other_prompts else start)
             for index, start in ends_of_prompts
         ]
         trained = self._trained(text, pieces, begins, marked, names)
         return Aligned(text, tuple(pieces), trained, missing, form.other_prompts, form.absent)
+
+    def _attempts(self, messages: list[Any], tools: Any) -> tuple[list[Leaf], list[Leaf]]:
+        """Returns what may have words: arguments and tools as a whole, or values in arguments."""
+        if tools is not self._tools_leaves[0]:
+            texts = enumerate(map(_written, tools or ()))
+            self._tools_leaves = tools, [Leaf(text, (-1, i), _NUMBER, -1) for i, text in texts]
+        every = [*_leaves(messages)]
+        whole = [leaf for leaf in every if "arguments" not in leaf.path[:-1]]
+        return [*whole, *self._tools_leaves[1]], [leaf for leaf in every if leaf.kind != _OBJECT]
 
     def _with_cut(self, leaf: Leaf, messages: list[Any], tools: Any, text: str) -> Leaf:
         """Returns a text with the place at which the template cuts it off, if it does."""
@@ -348,18 +366,18 @@ class Aligner:
         for i, leaf in enumerate(leaves):
             if i not in unchanged:
                 message = messages.index(messages[leaf.message]) if shared else leaf.message
-                is_integer = leaf.kind == VALUE and "arguments" in leaf.path
-                is_id = leaf.kind == VALUE and not is_integer  # of a call, and in its result
-                key_of = (VALUE, leaf.text) if is_id else (message, *leaf.path[1:])
+                is_id = leaf.kind == _ID  # of a call, and in its result
+                key_of = (_ID, leaf.text) if is_id else (message, *leaf.path[1:])
                 first = firsts.setdefault(key_of, i)
                 if first == i or not is_id:
                     equal.setdefault(first, []).append(i)
                 number = f"{base + first:06d}"
-                words[leaf.path] = int(f"7310000{number}7") if is_integer else f"Qx{number}z"
+                is_number = leaf.kind in (_NUMBER, _OBJECT)
+                words[leaf.path] = _Number(f"7310000{number}7") if is_number else f"Qx{number}z"
         worded = _replaced(messages, words)
-        if tools is not self._tools:
-            self._tools, self._tools_key = tools, json.dumps(tools)
-        key = json.dumps(worded) + self._tools_key
+        if tools:
+            tools = [words.get((-1, i), tool) for i, tool in enumerate(tools)]
+        key = json.dumps([worded, tools])
         form = self._forms.entries.get(key)
         return form or self._forms.keep(key, self._new_form(worded, tools, equal, base))
 

@@ -33,7 +33,7 @@ class _Parts(NamedTuple):
     `origins` are the places of its characters in the rendering, None where both are equal.
     """
 
-    parts: list[str | npt.NDArray[np.int64]]
+    parts: list[str | int]
     whole: str
     origins: list[int] | None
 
@@ -97,16 +97,17 @@ class RenderingEncoder:
         else:
             ids, sizes = encode_batch(texts)
             arrays = np.split(ids.astype(np.int64), np.cumsum(sizes)[:-1])
-        by_text = dict(zip(texts, arrays, strict=False))
+        tags = {part for each in some for part in each if isinstance(part, int)}
+        by_part: Any = {i: np.array([i]) for i in tags} | dict(zip(texts, arrays, strict=False))
         return [
-            each if isinstance(each, ValueError) else self._joined(each, by_text) for each in parts
+            each if isinstance(each, ValueError) else self._joined(each, by_part) for each in parts
         ]
 
-    def _joined(self, parts: _Parts, by_text: Mapping[str, npt.NDArray[np.int64]]) -> Ids:
+    def _joined(self, parts: _Parts, by_part: Mapping[str | int, npt.NDArray[np.int64]]) -> Ids:
         """Returns the ids of parts, and where each begins in the rendering."""
         import numpy as np
 
-        each = [by_text[part] if isinstance(part, str) else part for part in parts.parts]
+        each = [by_part[part] for part in parts.parts]
         ids = np.concatenate(each or [np.zeros(0, np.int64)])
         sizes = self._sizes[ids]
         starts = np.cumsum(sizes) - sizes
@@ -115,16 +116,10 @@ class RenderingEncoder:
             starts = (np.cumsum(begins) - 1)[starts]
         return ids, starts if parts.origins is None else np.array(parts.origins, np.int64)[starts]
 
-    def _special(self, tag: str) -> int:
-        if why := self.vocabulary.unfit.get(tag):
-            raise ValueError(f"the special token {tag!r} {why}")
-        return self.vocabulary.special[tag]
-
     def _parts(self, aligned: Aligned) -> _Parts:
         """Returns the parts of a rendering: texts between special tokens. Raises ValueError."""
-        import numpy as np
-
         text, at, parts, whole, origins = aligned.text, 0, list[Any](), "", list[int]()
+        text.encode()  # raises for a lone surrogate
         composes = self.vocabulary.composed and not is_normalized("NFC", text)
         for tag in self._tags_in(aligned):
             start, end = tag.span() if tag else (len(text), len(text))
@@ -140,8 +135,9 @@ class RenderingEncoder:
                     "the template begins with text, before which the tokenizer puts a space; "
                     "begin it with a special token"
                 )
-            run.encode()  # raises for a lone surrogate
-            parts += [run, np.array([self._special(tag[0])])] if tag else [run]
+            if tag and (why := self.vocabulary.unfit.get(tag[0])):
+                raise ValueError(f"the special token {tag[0]!r} {why}")
+            parts += [run, self.vocabulary.special[tag[0]]] if tag else [run]
             at = end
         return _Parts(parts, whole, origins) if composes else _Parts(parts, text, None)
 
@@ -149,8 +145,10 @@ class RenderingEncoder:
         """Yields the special tokens that the template writes, and None for the end."""
         inside = [(piece.start, piece.end) for piece in aligned.pieces]
         for tag in self.tags.finditer(aligned.text):
-            n = max(bisect_right(inside, tag.span()) - 1, 0)
-            if not any(a < tag.end() and tag.start() < b for a, b in inside[n : n + 2]):
+            start, end = tag.span()
+            n = bisect_right(inside, (start, end))
+            before, after = inside[n - 1 : n], inside[n : n + 1]
+            if not (before and start < before[0][1]) and not (after and after[0][0] < end):
                 yield tag
         yield None
 

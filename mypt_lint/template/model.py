@@ -11,7 +11,7 @@ import hashlib
 import json
 import marshal
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -41,12 +41,12 @@ from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
 
 if TYPE_CHECKING:
-    from mypt_lint.template.ids import EncodeBatch, Ids
+    from mypt_lint.template.ids import Ids
 
 _PROBES = Path(__file__).parent / "conversations.jsonl"
 _FOR_TOOLS = "tool_use"  # the name of a second template, for conversations with tools
 _OPTIONS = "chat_template_kwargs"
-_STRAY = "stray tag"  # a fact of a chat
+_STRAY, RENDERING = "stray tag", "rendering"  # facts of a chat
 _OWN = frozenset({"messages", "tools", "add_generation_prompt", "self"})  # no options
 _MAX_OPTIONS = 64
 _MAX_STOPPED = 3
@@ -191,7 +191,7 @@ class ModelFolder:
         self._tags_of_tools: Memo[bytes, re.Match[str] | None] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
         self._aligned.start()
         if encodes and self.vocabulary:  # loaded here while the process loads Jinja
-            self._encoder.load()
+            self.encoder.load()
         try:
             fault = self._aligned()
         except OutOfBoundsError as error:
@@ -254,7 +254,7 @@ class ModelFolder:
         return read_vocabulary(self.path)
 
     @cached_property
-    def _encoder(self) -> RenderingEncoder:
+    def encoder(self) -> RenderingEncoder:
         assert self.vocabulary is not None
         return RenderingEncoder(self.vocabulary)
 
@@ -263,16 +263,10 @@ class ModelFolder:
 
         Raises ValueError as `RenderingEncoder.encoded` returns them.
         """
-        (ids,) = self.encoded([aligned])
+        (ids,) = self.encoder.encoded([aligned])
         if isinstance(ids, ValueError):
             raise ids
         return ids
-
-    def encoded(
-        self, renderings: Sequence[Aligned], encode_batch: EncodeBatch | None = None
-    ) -> list[Ids | ValueError]:
-        """Returns what `ids` returns or raises for each of some renderings."""
-        return self._encoder.encoded(renderings, encode_batch)
 
     def outcomes(self, calls: Sequence[Arguments]) -> Iterator[Outcome | OutOfBoundsError]:
         """Yields what is known of conversations: the places of all texts, why one has no text, or
@@ -291,20 +285,20 @@ class ModelFolder:
     def _stray_tag(self, chat: Chat) -> str | None:
         messages, tools, options = arguments_of(chat)
         tag = None
-        if self._encoder.tag_bytes.search(marshal.dumps(messages, _PLAIN)):
+        if self.encoder.tag_bytes.search(marshal.dumps(messages, _PLAIN)):
             rest = json.dumps(Aligner.without_texts(messages), ensure_ascii=False)
-            tag = self._encoder.tags.search(rest)
+            tag = self.encoder.tags.search(rest)
         if tag is None and tools is not None:
             tag = self._tag_of_tools(tools)
-        tag = tag or self._encoder.tags.search(json.dumps(options, ensure_ascii=False))
+        tag = tag or self.encoder.tags.search(json.dumps(options, ensure_ascii=False))
         return tag[0] if tag else None
 
     def _tag_of_tools(self, tools: bytes) -> re.Match[str] | None:
         if tools in self._tags_of_tools.entries:
             return self._tags_of_tools.entries[tools]
         tag = None
-        if self._encoder.tag_bytes.search(tools):  # the bytes of strings are in them
-            tag = self._encoder.tags.search(json.dumps(marshal.loads(tools), ensure_ascii=False))
+        if self.encoder.tag_bytes.search(tools):  # the bytes of strings are in them
+            tag = self.encoder.tags.search(json.dumps(marshal.loads(tools), ensure_ascii=False))
         return self._tags_of_tools.keep(tools, tag, len(tools))
 
     def read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
@@ -316,20 +310,27 @@ class ModelFolder:
             findings += [finding for finding in rejected if finding not in findings]
         return None, findings
 
-    def placed(
-        self, chat: Chat, ahead: Callable[[Chat], Outcome | OutOfBoundsError] | None = None
-    ) -> tuple[Aligned | None, list[Finding]]:
-        """Returns the rendering of a chat, None where a text has no place, and the findings.
+    def render(self, chats: Iterable[Chat]) -> None:
+        """Renders chats at once: what is known of each is a fact of it."""
+        chats = [] if self.stopped >= _MAX_STOPPED else [*filter(self.is_rendered, chats)]
+        stopped = self.stopped
+        for chat, outcome in zip(chats, self.outcomes([*map(arguments_of, chats)]), strict=False):
+            chat.facts[RENDERING] = outcome
+            stopped = stopped + 1 if isinstance(outcome, OutOfBoundsError) else 0
+            if stopped == _MAX_STOPPED:
+                break
 
-        `ahead` returns what is known of the chat, if it was rendered before.
-        """
+    def placed(self, chat: Chat) -> tuple[Aligned | None, list[Finding]]:
+        """Returns the rendering of a chat, None where a text has no place, and the findings."""
         if not self.is_rendered(chat):
             refusal = self.refusal(chat) if chat.is_readable and chat.messages else None
             return None, [refusal] if refusal else []
         if self.stopped >= _MAX_STOPPED:
             message = f"not rendered: the {_MAX_STOPPED} renderings before it were stopped"
             return None, [Finding("MYP730", message, help=GROWS)]
-        outcome = ahead(chat) if ahead else next(self.outcomes([arguments_of(chat)]))
+        if RENDERING not in chat.facts:
+            self.render([chat])
+        outcome = chat.facts[RENDERING]
         if isinstance(outcome, OutOfBoundsError):
             self.stopped += 1
             message = f"rendering was stopped after {outcome}"

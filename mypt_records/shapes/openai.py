@@ -38,6 +38,7 @@ _NAMES = dict.fromkeys(ROLES, "") | dict.fromkeys(USERS, "user")
 _NAMES |= dict.fromkeys(ASSISTANTS, "assistant") | dict.fromkeys(RESULTS, "tool")
 _NAMES |= dict.fromkeys(CALLS, 'a message of "assistant" with "tool_calls"')
 _ALIASES = {**dict.fromkeys(RESULTS, "tool"), **dict.fromkeys(CALLS, "assistant")}
+_BY_ASSISTANT = ("tool_calls", "function_call", *THOUGHTS)  # keys of what only an assistant says
 # Without any of these, an answer must have content.
 _INSTEAD = ("tool_calls", "function_call", "refusal", "audio", *THOUGHTS)
 
@@ -86,7 +87,7 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
     if role not in _READ_KEYS:
         reader.role(alias, f"{at}/role", _NAMES)
         return None
-    known_keys = _ANY - _misplaced(message, role)
+    known_keys = _ANY if role == "assistant" else _ANY - filled(message, _BY_ASSISTANT)
     reader.unknown(message, known_keys, at, f"the {alias} message", telling=True)
     beside = {
         key: JsonValue(value, below(at, key))
@@ -110,7 +111,7 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
             del beside["function_call"]
     texts: tuple[Text, ...] | None = None
     media: tuple[JsonValue, ...] = ()
-    instead = alias in CALLS or any(message.get(key) for key in _INSTEAD)
+    instead = alias in CALLS or any(map(message.get, _INSTEAD))
     if content is not None or role != "assistant" or not instead:
         parts = reader.parts(content, f"{at}/content")
         if parts is not None:
@@ -118,14 +119,7 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
             thoughts += parts[2]
             if not texts and (reader.called or thoughts):
                 texts = None
-    draft = Message(role, alias, at, texts, thoughts, calls, media, beside=beside)
-    return reader.message(message, draft)
-
-
-def _misplaced(message: dict[str, Any], role: str) -> set[str]:
-    """Returns the keys of a message that say what only an assistant says."""
-    keys = {"tool_calls", "function_call", *THOUGHTS}
-    return set() if role == "assistant" else filled(message, keys)
+    return reader.message(message, role, alias, at, texts, thoughts, calls, media, beside)
 
 
 def _thoughts(

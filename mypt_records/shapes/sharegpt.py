@@ -104,5 +104,4 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
         for key, value in item.items()
         if key not in used and (value is not None or key not in _KEYS)
     }
-    draft = Message(role, alias, at, texts, thoughts, calls, media, beside=beside)
-    return reader.message(item, draft)
+    return reader.message(item, role, alias, at, texts, thoughts, calls, media, beside)

@@ -49,7 +49,8 @@ SCHEMES = {GPT2_PATTERN: "gpt2", QWEN2: "qwen2", LLAMA3: "olmo3", O200K: "o200k"
 # these for each of its tokens is something else of the process.
 _GROWTH, _REMEMBERED, _LEAST = 24 << 20, 32 << 20, 32
 _USUAL = 50_257  # tokens of a vocabulary
-_WORTH = 4 << 20  # characters from which on it pays to load an engine for a large vocabulary
+# Characters from which on it pays to load tiktoken's engine, and gigatoken's.
+_WORTH_SIMPLE, _WORTH = 1 << 19, 4 << 20
 _met = Counter[str]()  # characters that were to be encoded, by the name of the encoding
 
 
@@ -62,9 +63,9 @@ def engine_for(
     if pattern not in SCHEMES:
         return None
     _met[base.name] += size
-    if pattern != GPT2_PATTERN and _met[base.name] < _WORTH:
-        return None
-    return engine(base, between, pattern)
+    if base.name == GPT2 or _met[base.name] >= _WORTH:
+        return engine(base, between, pattern)
+    return None if _met[base.name] < _WORTH_SIMPLE else _simple(base, between, pattern)
 
 
 # Each token of this encoding comes of joining others: its file is pinned, and a test looks.
@@ -79,7 +80,7 @@ def engine(base: tiktoken.Encoding, between: int, pattern: str) -> _Simple | _Gi
     """
     installed = SCHEMES[pattern] and importlib.util.find_spec("gigatoken") is not None
     giga = installed and (base.name == GPT2 or _joined(base))
-    return (_Giga if giga else _Simple)(base, between, pattern)
+    return (_Giga if giga else _simple)(base, between, pattern)
 
 
 def _joined(base: tiktoken.Encoding) -> bool:
@@ -89,7 +90,7 @@ def _joined(base: tiktoken.Encoding) -> bool:
     """
     ranks, last = base._mergeable_ranks, b"\xff"
     join = base._core_bpe.encode_single_piece
-    return all(
+    return all(bytes([byte]) in ranks for byte in range(256)) and all(
         join(token + last) == [i, ranks[last]] and last not in token
         for token, i in ranks.items()
         if len(token) > 1
@@ -138,6 +139,9 @@ class _Simple:
         Raises ValueError for a lone surrogate.
         """
         return _LONG_RUN if _long_runs(joined.encode()) else None
+
+
+_simple = cache(_Simple)
 
 
 def _long_runs(data: bytes) -> bool:

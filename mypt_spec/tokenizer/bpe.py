@@ -23,26 +23,27 @@ _LONG_SPACE = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u
 class Bpe:
     """Encodes and decodes text. `base` loads the encoding when it is first needed.
 
-    `pattern` is the one by which text is cut, "" where it is cut several times.
+    Text is cut into parts by all patterns but the last, and each part into pieces by that.
     """
 
     def __init__(self, base: Callable[[], tiktoken.Encoding], patterns: tuple[str, ...]) -> None:
-        self.base, self._patterns = base, patterns
-        self.pattern = patterns[0] if len(patterns) == 1 else ""
+        self.base, self._patterns, self.pattern = base, patterns, patterns[-1]
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text. Raises ValueError for a lone surrogate."""
-        text.encode()  # raises; tiktoken would replace a lone surrogate by U+FFFD in silence
-        if len(self._patterns) == 1:
-            return self._piece(text)
-        return [i for piece in cut(text, self._patterns[:-1]) for i in self._piece(piece)]
+        return [i for part in self.parts(text) for i in self.part_ids(part)]
+
+    def parts(self, text: str) -> list[str]:
+        """Returns the parts of a text that the last pattern is to cut."""
+        return cut(text, self._patterns[:-1])
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces of a text, each of which is encoded by itself."""
         return cut(text, self._patterns)
 
-    def _piece(self, text: str) -> list[int]:
-        """Returns the ids of a text that only the last pattern is to cut."""
+    def part_ids(self, text: str) -> list[int]:
+        """Returns the ids of a part. Raises ValueError for a lone surrogate."""
+        text.encode()  # raises; tiktoken would replace a lone surrogate by U+FFFD in silence
         base = self.base()
         if self._patterns[-1] != GPT2_PATTERN:
             if not _LONG_SPACE.search(text):

@@ -163,28 +163,29 @@ class Tokenizer:
         from mypt_spec.tokenizer.batch import engine_for
         from mypt_spec.tokenizer.characters import BETWEEN
 
-        texts = [*map(self.composed, texts)] if self._composes else texts
-        joined = BETWEEN.join(texts)
+        composed = [*map(self.composed, texts)] if self._composes else texts
+        parts_by_text = [*map(self._text.parts, composed)]
+        counts, parts = [*map(len, parts_by_text)], [*itertools.chain.from_iterable(parts_by_text)]
+        joined = BETWEEN.join(parts)
         between = self.ordinary.ranges[-1].stop + 1  # no id of text
-        base, pattern = self._text.base(), self._text.pattern
-        quick = None if self.lacks else engine_for(base, between, pattern, len(joined))
-        if quick is None:
+        quick = engine_for(self._text.base(), between, self._text.pattern, len(joined))
+        if quick is None or any(map(self.unspelled, parts)):
             each = [self.encode(text) for text in texts]
             sizes = np.fromiter(map(len, each), np.int64, len(each))
             joins = itertools.chain.from_iterable(each)
             return np.fromiter(joins, np.uint32, int(sizes.sum())), sizes
         doubt = quick.doubts(joined)
         slow: dict[int, list[int]] = {}
-        if doubt or joined.count(BETWEEN) >= max(1, len(texts)):
+        if doubt or joined.count(BETWEEN) >= max(1, len(parts)):
             slow = {
-                i: self.encode(text)
-                for i, text in enumerate(texts)
-                if BETWEEN in text or (doubt and doubt.search(text))
+                i: self._text.part_ids(part)
+                for i, part in enumerate(parts)
+                if BETWEEN in part or (doubt and doubt.search(part))
             }
-            joined = BETWEEN.join("" if i in slow else text for i, text in enumerate(texts))
+            joined = BETWEEN.join("" if i in slow else part for i, part in enumerate(parts))
         encoded = quick.encode(joined)
         ends = np.append(np.flatnonzero(encoded == between), len(encoded))
-        lengths = np.diff(ends, prepend=-1)[: len(texts)] - 1
+        lengths = np.diff(ends, prepend=-1)[: len(parts)] - 1
         ids = encoded[encoded != between]
         if slow:
             starts = np.cumsum(lengths) - lengths
@@ -195,6 +196,8 @@ class Tokenizer:
                 stitched += [np.array(slow[i], np.uint32), piece]
                 lengths[i] = len(slow[i])
             ids = np.concatenate(stitched)
+        ends = np.append(0, np.cumsum(lengths))[np.append(0, np.cumsum(counts, dtype=np.int64))]
+        lengths = np.diff(ends)
         # One of them is encoded by itself too: a release of a library may have a fault that no test
         # here has seen.
         if texts:

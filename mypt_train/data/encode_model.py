@@ -5,7 +5,7 @@ the template; a token is trained if it begins in a part that the model writes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from mypt_lint.check.suppress import untrainable
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.clean_chats import CleanChats
-from mypt_lint.template.model import arguments_of
+from mypt_lint.template.model import RENDERING
 from mypt_records.chat import Chat, JsonValue
 from mypt_records.shapes import read
 from mypt_spec.encoder import Mask
@@ -62,17 +62,10 @@ class ModelEncoder(Encoder):
         self.model = self.dialect.model
         self.dtype = np.dtype(dtype_of(self.dialect.tokenizer.vocab_size))
         base = checker(rules, self.dialect, with_fixes=False, formatless=True)
-        self.checker = replace(base, by_model=self._read)
+        self.checker = replace(base, by_model=lambda _, chat: (None, self.model.placed(chat)[1]))
         self.clean = CleanChats(base, self.model)
         self.counting = rules.counting
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
-        self._ahead: Iterator[tuple[Chat, Any]] = iter(())
-        self._placed: tuple[Chat, Aligned | None, list[Finding]] | None = None
-
-    def _read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
-        aligned, findings = self.model.placed(chat, self._outcome_of)
-        self._placed = chat, aligned, findings
-        return None, findings
 
     def lines(self, raw_lines: list[bytes], *, first: bool = False) -> list[LineOutcome]:
         """Returns the outcomes of several lines: the same as `line` of each, but faster."""
@@ -81,19 +74,16 @@ class ModelEncoder(Encoder):
             clean or self._chat(raw, first=first and i == 0)
             for i, (raw, clean) in enumerate(zip(lines, self.clean.placed(lines), strict=True))
         ]
-        chats = [each.chat for each in read_lines if isinstance(each, _Read)]
-        chats = [] if self.model.stopped else [*filter(self.model.is_rendered, chats)]
-        self._ahead = zip(chats, self.model.outcomes([*map(arguments_of, chats)]), strict=False)
+        self.model.render(each.chat for each in read_lines if isinstance(each, _Read))
         out: list[LineOutcome | _Written] = []
         for each in read_lines:
             if isinstance(each, _Read):
-                out.append(self._judged(each.record, each.about, each.chat))
+                out.append(self._judged(*each))
             elif isinstance(each, LineOutcome):
                 out.append(each)
             else:
                 self.model.stopped = 0
                 out.append(_Written(*each, None))
-        self._ahead = iter(())
         return self._outcomes(out)
 
     def _chat(self, raw: bytes, *, first: bool) -> _Read | LineOutcome:
@@ -103,25 +93,18 @@ class ModelEncoder(Encoder):
         chat = read(line.value, self.checker.shape)
         return _Read(line.value, [spot.finding for spot in line.spots], chat)
 
-    def _outcome_of(self, chat: Chat) -> Any:
-        """Returns what is known of a chat; those before it in `_ahead` are not asked about."""
-        outcomes = (outcome for other, outcome in self._ahead if other is chat)
-        found = next(outcomes, self)
-        return next(self.model.outcomes([arguments_of(chat)])) if found is self else found
-
     def record(self, record: Any, about: Iterable[Finding] = ()) -> LineOutcome:
         """Returns the outcome of a JSON value; `about` are the findings about its line."""
-        return self._outcomes([self._judged(record, about)])[0]
+        chat = read(record, self.checker.shape)
+        return self._outcomes([self._judged(record, about, chat)])[0]
 
-    def _judged(
-        self, record: Any, about: Iterable[Finding], chat: Chat | None = None
-    ) -> LineOutcome | _Written:
+    def _judged(self, record: Any, about: Iterable[Finding], chat: Chat) -> LineOutcome | _Written:
         """Returns the chat and rendering of a record, or the outcome of one that is refused."""
-        self._placed = None
         findings = [*about, *self.checker.read(record, chat)[1]]
         against = self._against(findings)
-        chat, aligned, by_model = self._placed or (None, None, list[Finding]())
-        if against or chat is None or aligned is None:
+        aligned = chat.facts.get(RENDERING)
+        if against or not isinstance(aligned, Aligned):
+            by_model = self.model.placed(chat)[1] if not against else ()
             errors = [untrainable(f) for f in by_model if f.severity == "error"]
             nothing = [Finding("MYP906", "the chat template has no conversation to write")]
             return refused(*map(with_help, against or errors or nothing))
@@ -141,9 +124,8 @@ class ModelEncoder(Encoder):
                 out[i] = refused(Finding("MYP301", message))
             else:
                 written.append((i, item))
-        encode_batch = self.dialect.tokenizer.encode_batch if len(written) > 1 else None
         renderings = [item.aligned for _, item in written]
-        encoded = self.model.encoded(renderings, encode_batch)
+        encoded = self.model.encoder.encoded(renderings, self.dialect.tokenizer.encode_batch)
         for (i, item), ids in zip(written, encoded, strict=True):
             try:
                 if isinstance(ids, ValueError):

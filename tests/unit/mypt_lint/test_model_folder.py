@@ -78,8 +78,8 @@ def test_arguments_and_trimmed_texts(question: str, city: str, result: str) -> N
         {"role": "assistant", "content": "Done."},
     ]
     aligned = aligner(TOOLS).align(messages, [{"name": "get"}])
-    spelled = json.dumps(city, ensure_ascii=False)[1:-1]
-    wanted = [question.strip(), "get", spelled if city.strip() else "", result.strip(), "Done."]
+    arguments = json.dumps({"city": city}, ensure_ascii=False)
+    wanted = [question.strip(), "get", arguments, result.strip(), "Done."]
     assert texts(aligned) == [text for text in wanted if text]
     assert trained(aligned)[1] == "Done.<|im_end|>"
     assert trained(aligned)[0].endswith("}<|im_end|>")
@@ -192,7 +192,7 @@ def test_the_result_of_a_call_is_not_trained() -> None:
 
 
 @pytest.mark.parametrize("looks", [False, True])
-def test_ids_and_integers_share_a_form(looks: bool) -> None:
+def test_ids_and_arguments_share_a_form(looks: bool) -> None:
     """They differ from record to record; where a template looks into them, each is a form."""
     template = TOOLS.replace("{% for c in", "{{ m.tool_call_id }}{% for c in")
     if looks:
@@ -218,10 +218,37 @@ def test_ids_and_integers_share_a_form(looks: bool) -> None:
         aligned = counting.align(messages)
         text = render(messages, None)[0]
         assert aligned.text == text
-        assert texts(aligned) == ["?", "get", "Oslo", "Sun", "OK."]
+        written = texts(aligned)[2]
+        assert written == json.dumps(arguments) or (looks and written == "Oslo")
+        assert texts(aligned) == ["?", "get", written, "Sun", "OK."]
         calls = text[text.index("assistant\n") + 10 : text.index("<|im_start|>tool")].strip()
         assert trained(aligned) == [calls, "OK.<|im_end|>"]
     assert (times[0] == 23) != looks  # one for each record, three for the form
+
+
+@pytest.mark.parametrize("written", ["t", "t.function", "tools", "t | tojson", "t.function.name"])
+def test_tools_share_a_form_if_the_template_writes_them_as_json(written: str) -> None:
+    """Where it looks into them, each list of tools is a form, and the rendering is the same."""
+    template = CHATML.replace(
+        "{% for m", f"{{% for t in tools %}}{{{{ {written} }}}}{{% endfor %}}{{% for m", 1
+    )
+    if written in ("t", "t.function", "tools"):
+        template = template.replace("{{ " + written, "{{ " + written + " | tojson")
+    times, counting = [0], aligner(template)
+    render = counting.render
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        times[0] += 1
+        return render(*args, **kwargs)
+
+    counting.render = counted
+    for number in range(20):
+        tools = [{"type": "function", "function": {"name": f"f{number}", "x": [number, None]}}]
+        aligned = counting.align(chat("?", "OK."), tools)
+        assert aligned.text == render(chat("?", "OK."), tools)[0]
+        assert texts(aligned) == ["?", "OK."]
+        assert trained(aligned) == ["OK.<|im_end|>"]
+    assert (times[0] == 22) == (written in ("t", "tools", "t | tojson"))
 
 
 def test_a_text_that_the_template_moves_after_the_result() -> None:
@@ -565,8 +592,8 @@ def test_a_template_that_never_ends_is_not_tried_for_all_records(
         return iter([OutOfBoundsError("10 seconds") for _ in calls])
 
     monkeypatch.setattr(model, "outcomes", endless)
-    record = shape.read({"messages": chat("Hi!", "Hello.")})
-    findings = [model.read(None, record)[1][0] for _ in range(5)]
+    records = [shape.read({"messages": chat("Hi!", "Hello.")}) for _ in range(5)]
+    findings = [model.read(None, record)[1][0] for record in records]
     assert [finding.code for finding in findings] == ["MYP730"] * 5
     assert findings[4].message == "not rendered: the 3 renderings before it were stopped"
     assert len(tried) == 3
