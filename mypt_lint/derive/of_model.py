@@ -75,13 +75,9 @@ def family_of(source: ModelFolder) -> str:
 
 def _count(dialect: Dialect, render: Renderings) -> int:
     """Returns how many conversations are equal; 0 if one differs, or few chats are taken."""
-    count = 0
-    for name in LEVELS:
-        level = prove(dialect, render, Level(name), range(_CONVERSATIONS))
-        if level.unequal or count + level.equal < _CONVERSATIONS / 2:
-            return 0
-        count += level.equal
-    return count
+    levels = [prove(dialect, render, Level(name), range(_CONVERSATIONS)) for name in LEVELS]
+    fits = levels[0].equal >= _CONVERSATIONS / 2 and not any(level.unequal for level in levels)
+    return sum(level.equal for level in levels) if fits else 0
 
 
 def _format_of(model: Path, say: Callable[[str], None]) -> str:
