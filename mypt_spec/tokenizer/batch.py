@@ -63,7 +63,7 @@ def engine_for(
     if pattern not in SCHEMES:
         return None
     _met[base.name] += size
-    if base.name == GPT2 or _met[base.name] >= _WORTH:
+    if base.name == GPT2 or (pattern != GPT2_PATTERN and _met[base.name] >= _WORTH):
         return engine(base, between, pattern)
     return None if _met[base.name] < _WORTH_SIMPLE else _simple(base, between, pattern)
 
