@@ -176,7 +176,7 @@ def test_the_exported_template_writes_its_format(name: str, codes: set[str], pat
     ("before", "after", "code"),
     [
         ('set after = "EOT"', 'set after = ""', "MYP722"),
-        ('{{- piece("thought", thought.text, key, where, {}) -}}', "", "MYP722"),
+        ('{{- piece("thought", prefixes["thought"] ~ thought.text, key, where, {}) -}}', "", "MYP722"),
         ("if part[1] == 1", "if part[1] == 0", "MYP719"),
     ],
 )  # fmt: skip
