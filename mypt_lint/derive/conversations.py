@@ -48,7 +48,9 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
     def tool(name: str) -> dict[str, Any]:
         keys = chance.sample(("city", "n", "unit", "x_y"), choice((0, 1, 2)))
         properties = {k: {"type": choice(_VALUES)[0], "description": choice(_WORDS)} for k in keys}
-        parameters = {"type": "object", "properties": properties, "required": keys[:1]}
+        parameters: dict[str, Any] = {"type": "object", "properties": properties}
+        parameters |= {"required": keys[:1]}
+        parameters |= {"additionalProperties": False} if keys[1:] else {}
         function = {"name": name, "description": text(), "parameters": parameters}
         return {"type": "function", "function": function}
 

@@ -676,3 +676,12 @@ def test_pieces_of_a_literal() -> None:
     assert [next(iter(piece)) for piece in spelled] == [
         "space", "special", "text", "special", "space", "special", "text", "space",
     ]  # fmt: skip
+
+
+def test_tools_that_lose_a_key_are_not_proved(learn: Learn) -> None:
+    loses = WRAPS.replace("tools | tojson", "tools | tojson | replace(LOST, '')")
+    loses = loses.replace("LOST", "', \"additionalProperties\": false'")
+    assert loses != WRAPS
+    tools = learn(loses).levels[2]
+    assert "differ: the text is" in tools.reason
+    assert not tools.is_proved
