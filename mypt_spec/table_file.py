@@ -305,8 +305,9 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
         text = '"spelling" of a terminal that joins another has the same attributes'
         need(not t.after or t.patterns == usual[t.opens].patterns, t.name, text)
         if isinstance(t.body, Tags):
-            fine = all(map(str.strip, t.body.argument)) and all(m[0] == "<" for m in t.body.marks)
-            text = 'the tags of calls begin with "<", and those of "argument" are not empty'
+            marks = [mark for mark in t.body.marks if mark[0] == "<"]
+            fine = all(map(str.strip, t.body.argument)) and len({*marks}) == len(t.body.marks)
+            text = 'the tags of calls differ and begin with "<", those of "argument" are not empty'
             need(fine, t.name, f"{text}: {[*t.body.function, *t.body.argument]}")
         for stop in (terminals.get(name, t) for name in t.stops):
             fine = bool(stop.opens and t.body_loss) and stop.spelling[0].kind == "special"

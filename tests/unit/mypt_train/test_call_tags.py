@@ -205,6 +205,7 @@ def test_the_decoder_writes_calls_that_fit(name: str) -> None:
     [
         ('argument = ["<k>", "", "</k>"]', "argument"),
         ('argument = ["k", ">", "</k>"]', "argument"),
+        ('argument = ["<k>", ">", "\\n<k>"]', "differ"),
         ('function = ["<f>", ">"]', "three texts"),
         ("words = true", "words"),
     ],
