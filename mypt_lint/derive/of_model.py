@@ -127,6 +127,8 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
     part.mkdir(parents=True)
     for name, text in files.items():
         (part / name).write_text(text, encoding="utf-8")
+    if not all((folder / name).is_file() for name in files):  # its removal was interrupted
+        shutil.rmtree(folder, ignore_errors=True)
     try:
         part.rename(folder)
     except OSError:  # another process was faster

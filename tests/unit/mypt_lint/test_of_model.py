@@ -49,6 +49,8 @@ def test_a_format_is_derived_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         patch.setattr(of_model, "derive", lambda *_: pytest.fail("derived again"))
         assert dialect_of_model(tmp_path / "model", "auto", says.append) == name
     assert says[0] == says[1]
+    Path(name, "PROVED.txt").unlink()  # as a removal leaves it that was interrupted
+    assert dialect_of_model(tmp_path / "model", None) == name
     other = TEMPLATE.replace("assistant", "bot")
     with pytest.raises(ModelError, match="and before an earlier answer is") as error:
         dialect_of_model(model(tmp_path / "other", other), None)
