@@ -6,15 +6,17 @@ three names. The record itself is kept as it is.
 """
 
 import copy
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mypt_spec.adapters.base import other_names
+from mypt_spec.adapters.base import Reader, other_names
 from mypt_spec.adapters.objects import Objects
 from mypt_spec.adapters.template_options import KEY, SystemText, TemplateOptions
 from mypt_spec.adapters.tool_chat import MAYBE, TEXT
 from mypt_spec.adapters.waiting import ANY, WaitingById, twice
+from mypt_spec.bodies.definitions import write_indented
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, regraded
@@ -372,3 +374,12 @@ class _Walk(Objects):
             problem = f'the result is of "{message.name}", its call is of "{called}"'
             self.add("MYP312", problem, f"{at}/name", keep=True, help=f'write "{called}"')
         return replace(message, called=called)
+
+
+def tools_in_question(tools: list[dict[str, Any]], reader: Reader) -> str:
+    """Returns the definitions with which a question begins, and says what is escaped in them."""
+    if tag := reader.table.literals.search(json.dumps(tools, ensure_ascii=False)):
+        message = f"`{tag[0]}` in the definitions of tools"
+        hint = "it is written with a \\u escape, so it is text and no tag"
+        reader.findings.append(Finding("MYP302", message, *reader.top("tools"), help=hint))
+    return write_indented(tools, reader.table.literals)

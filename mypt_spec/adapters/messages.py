@@ -52,6 +52,7 @@ from mypt_spec.adapters.message_shape import (
     shape_of,
     stripped,
     tools_before,
+    tools_in_question,
     with_moved_weights,
     with_thoughts,
     without_front,
@@ -67,7 +68,6 @@ from mypt_spec.bodies.definitions import (
     read_definitions,
     read_indented,
     write_definitions,
-    write_indented,
 )
 from mypt_spec.bodies.json_body import (
     NO_TYPES,
@@ -236,7 +236,7 @@ class Messages(Adapter):
             message = with_moved_weights(message, self._opener(self._piece(message)))
             prefix = options = head if i == 0 and message.role == self.options.block else ""
             if i == heads and "tools" in record and self.intro:
-                prefix = self.intro + write_indented(record["tools"], reader.table.literals)
+                prefix = self.intro + tools_in_question(record["tools"], reader)
             elif i == heads:
                 self._add_tools(blocks, record, reader)
             prefix = self.system.front(front["content"]) if front and i == fronted else prefix

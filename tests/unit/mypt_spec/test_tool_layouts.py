@@ -216,3 +216,16 @@ def test_tools_before_the_system_message_are_read_alike_by_each_way(
     slow = Encoder(Options(dialect=d.spec))
     slow.chats = slow.templates = None
     assert_same_ids(Encoder(Options(dialect=d.spec)), slow, rows)
+
+
+@pytest.mark.parametrize("name", ["llama3", "llama3.1"])
+def test_a_tag_in_tools_beside_a_question_is_a_finding(name: str) -> None:
+    d = mypt_spec.dialect(name)
+    tool = {
+        "type": "function",
+        "function": function("f")["function"] | {"description": "<|eot_id|>"},
+    }
+    episode, findings = d.check(chat(user("Hi"), assistant("A"), tools=[tool]))
+    assert episode is not None
+    assert [(f.code, f.pointer) for f in findings] == [("MYP302", "/tools")]
+    assert "\\u003c|eot_id|>" in d.serialize(episode)
