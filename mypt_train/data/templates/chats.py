@@ -98,6 +98,13 @@ class Chat:
     counts: Sequence[Counter[str]] = ()
 
 
+def _is_blank(message: dict[str, Any]) -> bool:
+    """Returns whether a message is an answer without a text."""
+    return message["role"] == "assistant" and not (
+        message.get("content") or message.get("tool_calls")
+    )
+
+
 class ChatTemplates:
     """The templates of the chats of one dialect, with the loss of one mask of episodes.
 
@@ -193,6 +200,8 @@ class ChatTemplates:
         starts = begins(roles)
         if len(starts) + 1 != len(keys):
             return None
+        if any(_is_blank(message) for message in record["messages"]):
+            return None  # the end of its block would be learnt as that of the piece before it
         episodes: list[Episode] = []
         ends = [len(roles)]
         if self.history != "keep":
