@@ -635,3 +635,14 @@ def test_white_space_after_the_last_tag_is_a_warning() -> None:
         assert d.tokenizer.decode(encoded.ids) == text
         assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == "Yes.<|end_of_text|>"
     assert d.parse_ids(d.encode(episode).ids) == (episode, [])
+
+
+def test_the_end_of_a_blank_answer_is_that_of_its_record() -> None:
+    """In a block with calls and results, the fast path learns no end as that of a result."""
+    step = [calls(call("f", {}), call("f", {})), tool("a"), tool("b")]
+    blank = chat(user("u"), *step, assistant(""))
+    other = chat(
+        user("u"), *step, assistant("x", tool_calls=[call("f", {})]), tool("c"), assistant("y")
+    )
+    lines = [json.dumps(record).encode() for record in [blank, blank, other, other, other]]
+    assert_same_ids(*(Encoder(Options(dialect="deepseek-v3.1")) for _ in range(2)), lines)
