@@ -98,13 +98,6 @@ class Chat:
     counts: Sequence[Counter[str]] = ()
 
 
-def _is_blank(message: dict[str, Any]) -> bool:
-    """Returns whether a message is an answer without a text."""
-    return message["role"] == "assistant" and not (
-        message.get("content") or message.get("tool_calls")
-    )
-
-
 class ChatTemplates:
     """The templates of the chats of one dialect, with the loss of one mask of episodes.
 
@@ -200,8 +193,6 @@ class ChatTemplates:
         starts = begins(roles)
         if len(starts) + 1 != len(keys):
             return None
-        if any(_is_blank(message) for message in record["messages"]):
-            return None  # the end of its block would be learnt as that of the piece before it
         episodes: list[Episode] = []
         ends = [len(roles)]
         if self.history != "keep":
@@ -289,6 +280,8 @@ class ChatTemplates:
         alone = runs(segments, self.dialect.table, self.dialect.tokenizer, mask)
         starts = [0, *begins[: number - 1]]
         owners = owners_of(segments, starts[1:])
+        if len({0, *owners}) < number:  # but for the head, which may have none
+            return [None] * number  # a piece has no tokens: the end of its block went to another
         torn = {  # pieces whose tokens are encoded together, or with two losses
             n
             for run in alone
