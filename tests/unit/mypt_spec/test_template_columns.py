@@ -28,49 +28,12 @@ from mypt_train.export.response_template import response_template
 from tests.support.build import Record, assistant, call, calls, chat, function, system, tool, user
 from tests.support.fast_paths import assert_same_ids, assert_sound
 from tests.support.huggingface import tokenizer
+from tests.support.nested import BLOCKS, nested
 from tests.support.scripted import ids_of, run_turn, tools_of
 from tests.support.tables import GPT2, head, row, special, write_table
 
 USER, FOUR = user("u"), assistant("Four.")
 TOOL = function("f")
-
-
-GRAMMAR = """start: system? (user answer)+
-system: SYSTEM TEXT* (TOOLS TEXT+ TOOLS_END)? END
-user: USER TEXT* END
-answer: ASSISTANT (THINK TEXT* THINK_END)? TEXT* END
-%declare SYSTEM TOOLS TOOLS_END USER ASSISTANT THINK THINK_END END TEXT
-"""
-BLOCKS = """shape = "messages"
-
-[blocks]
-system = "system"
-tools = "system/tools"
-user = "user"
-thought = "assistant/think"
-answer = "assistant"
-"""
-
-
-def opener(name: str, *lines: str, loss: int = 0) -> str:
-    return row(name, special(f"<{name.lower()}>"), f'opens = "{name.lower()}"', *lines, loss=loss)
-
-
-def closer(name: str, *kinds: str, loss: int = 0) -> str:
-    return row(name, special(f"<{name.lower()}>"), f"closes = {[*kinds]}", loss=loss)
-
-
-def nested(
-    folder: Path, more: str = "", *, blocks: str = BLOCKS, answer: str = "", others: str = ""
-) -> Dialect:
-    """A format of a few tags; `more` is in its records.toml, the others in rows of tags."""
-    rows = [
-        opener("SYSTEM"), opener("TOOLS", 'body = "tool_lines"'), closer("TOOLS_END", "tools"),
-        opener("USER", others), opener("ASSISTANT", answer, loss=1), opener("THINK", others, loss=1),
-        closer("THINK_END", "think", loss=1), closer("END", "system", "user", "assistant", loss=1),
-    ]  # fmt: skip
-    table = head("nested", GPT2, 'turn_opener = "user"') + "\n" + "".join(rows)
-    return mypt_spec.load(write_table(folder / "nested", GRAMMAR, table, blocks + more))
 
 
 DEFAULTS = """

@@ -11,54 +11,15 @@ import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.template.sandbox import compiled
-from mypt_spec import Dialect, SpecError
+from mypt_spec import SpecError
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import Record, assistant, chat, function, system, user
 from tests.support.fast_paths import assert_same_ids, assert_sound
-from tests.support.tables import GPT2, head, row, special, write_table
+from tests.support.nested import BLOCKS, GRAMMAR, nested
 
 USER, FOUR = user("u"), assistant("Four.")
 TOOL = function("f")
-
-
-GRAMMAR = """start: system? (user answer)+
-system: SYSTEM TEXT* (TOOLS TEXT+ TOOLS_END)? END
-user: USER TEXT* END
-answer: ASSISTANT (THINK TEXT* THINK_END)? TEXT* END
-%declare SYSTEM TOOLS TOOLS_END USER ASSISTANT THINK THINK_END END TEXT
-"""
-BLOCKS = """shape = "messages"
-
-[blocks]
-system = "system"
-tools = "system/tools"
-user = "user"
-thought = "assistant/think"
-answer = "assistant"
-"""
-
-
-def opener(name: str, *lines: str, loss: int = 0) -> str:
-    return row(name, special(f"<{name.lower()}>"), f'opens = "{name.lower()}"', *lines, loss=loss)
-
-
-def closer(name: str, *kinds: str, loss: int = 0) -> str:
-    return row(name, special(f"<{name.lower()}>"), f"closes = {[*kinds]}", loss=loss)
-
-
-def nested(
-    folder: Path, more: str = "", *, blocks: str = BLOCKS,
-    grammar: str = GRAMMAR, body: str = "tool_lines",
-) -> Dialect:  # fmt: skip
-    """A format of a few tags; `more` is in its records.toml, the others in rows of tags."""
-    rows = [
-        opener("SYSTEM"), opener("TOOLS", f'body = "{body}"'), closer("TOOLS_END", "tools"),
-        opener("USER"), opener("ASSISTANT", loss=1), opener("THINK", loss=1),
-        closer("THINK_END", "think", loss=1), closer("END", "system", "user", "assistant", loss=1),
-    ]  # fmt: skip
-    table = head("nested", GPT2, 'turn_opener = "user"') + "\n" + "".join(rows)
-    return mypt_spec.load(write_table(folder / "nested", grammar, table, blocks + more))
 
 
 DEFAULTS = """
