@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -40,6 +41,13 @@ def aligner(template: str, **variables: Any) -> Aligner:
         )
 
     return Aligner(render, STOP, STOP)
+
+
+def counting_aligner(template: str) -> tuple[Aligner, Mock]:
+    """Returns an aligner, and what it renders with, which counts its calls."""
+    counting = aligner(template)
+    counting.render = times = Mock(wraps=counting.render)
+    return counting, times
 
 
 def chat(*texts: str, **last: Any) -> list[dict[str, Any]]:
@@ -199,14 +207,8 @@ def test_ids_and_arguments_share_a_form(looks: bool) -> None:
         template = template.replace(
             "<call>", "{{ 'even' if c.id[-1] in '02468' else 'odd' }}<call>"
         )
-    times, counting = [0], aligner(template)
-    render = counting.render
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        times[0] += 1
-        return render(*args, **kwargs)
-
-    counting.render = counted
+    counting, times = counting_aligner(template)
+    render = aligner(template).render
     for number in range(20):
         arguments = {"city": "Oslo", "days": number, "more": [number + 1, True, 0.5]}
         call = {"id": f"call{number}", "function": {"name": "get", "arguments": arguments}}
@@ -223,7 +225,7 @@ def test_ids_and_arguments_share_a_form(looks: bool) -> None:
         assert texts(aligned) == ["?", "get", written, "Sun", "OK."]
         calls = text[text.index("assistant\n") + 10 : text.index("<|im_start|>tool")].strip()
         assert trained(aligned) == [calls, "OK.<|im_end|>"]
-    assert (times[0] == 23) != looks  # one for each record, three for the form
+    assert (times.call_count == 23) != looks  # one for each record, three for the form
 
 
 @pytest.mark.parametrize("written", ["t", "t.function", "tools", "t | tojson", "t.function.name"])
@@ -234,21 +236,15 @@ def test_tools_share_a_form_if_the_template_writes_them_as_json(written: str) ->
     )
     if written in ("t", "t.function", "tools"):
         template = template.replace("{{ " + written, "{{ " + written + " | tojson")
-    times, counting = [0], aligner(template)
-    render = counting.render
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        times[0] += 1
-        return render(*args, **kwargs)
-
-    counting.render = counted
+    counting, times = counting_aligner(template)
+    render = aligner(template).render
     for number in range(20):
         tools = [{"type": "function", "function": {"name": f"f{number}", "x": [number, None]}}]
         aligned = counting.align(chat("?", "OK."), tools)
         assert aligned.text == render(chat("?", "OK."), tools)[0]
         assert texts(aligned) == ["?", "OK."]
         assert trained(aligned) == ["OK.<|im_end|>"]
-    assert (times[0] == 22) == (written in ("t", "tools", "t | tojson"))
+    assert (times.call_count == 22) == (written in ("t", "tools", "t | tojson"))
 
 
 def test_a_text_that_the_template_moves_after_the_result() -> None:
