@@ -112,9 +112,9 @@ def _grammar(name: str, shape: Shape) -> str:
     rules["answer"] = rule("answer", thought, texts["answer"])
     if shape.after_system:
         head, first = head.removesuffix(f"{first} "), "SYSTEM_OPEN turn" if shape.bare else "turn"
-        asked = rules["user"].replace("USER_OPEN", "SYSTEM_OPEN TEXT+ USER_NEXT")
+        question = rules["user"].replace("USER_OPEN", "SYSTEM_OPEN TEXT+ USER_NEXT")
         other = "" if shape.needs_system else f" | {first}"
-        rules["start"] = f"{head}({asked} answer{other}) turn*"
+        rules["start"] = f"{head}({question} answer{other}) turn*"
         del rules["system"]
     empty = "TEXT*" if shape.fills or shape.empties or shape.always else texts.get("thought", "")
     empty = "" if shape.only_prompts and shape.no_thoughts else empty

@@ -90,15 +90,20 @@ class ToolsLearner:
         the system text where there is no other, and what is in each system block."""
         shape, system, user = self.shape, self.shape.system, self.shape.user.opener
         text = alone = self._text(chat(_Q, _A))
-        body, said, opening, places, head = _body(alone), shape.begin, shape.begin, [], ("", "")
+        body, places, head = _body(alone), list[tuple[str, str, str]](), ("", "")
+        opening = system_text = shape.begin
         if system is not None:
-            opening, text = said + system.opener, self._text(chat(_Q, _A, system=_S))
+            opening, text = shape.begin + system.opener, self._text(chat(_Q, _A, system=_S))
             head = self._head(text, opening)
             text, alone = (t.replace("".join(head), head[1], 1) for t in (text, alone))
-            said, end = opening + _S + system.closer, system.closer + user + _Q
+            system_text, end = opening + _S + system.closer, system.closer + user + _Q
             places = [("after", opening + _S, end), ("system", shape.begin, system.opener + _S)]
             places += [("before", opening, _S + end)]
-        places = [("first", said, user + _Q), ("first question", said + user, _Q), *places]
+        places = [
+            ("first", system_text, user + _Q),
+            ("first question", system_text + user, _Q),
+            *places,
+        ]
         tools = write_definitions(TOOLS, body, _NO_TAG)
         before, _, after = text.partition(tools)
         fits = (p for p in places if before.startswith(p[1]) and p[2] in after)
@@ -117,7 +122,7 @@ class ToolsLearner:
             default = one.removeprefix(closer) if one != tag else ""
             return Block(opener, tag), body, place, closer.removeprefix(tag), default, head
         default = ""
-        if alone != text.replace(said.removeprefix(shape.begin), "", 1):
+        if alone != text.replace(system_text.removeprefix(shape.begin), "", 1):
             default = alone[len(opening) :].partition(text.partition(_S)[2])[0]
             if alone != text.replace(_S, default):
                 raise NotLearnedError("tools are written otherwise without a system message")
@@ -127,8 +132,8 @@ class ToolsLearner:
         """Returns what only tools put into a block that begins each conversation, before the system
         message, and the part of its opener after that."""
         size = shared(text, opening)
-        head, found, _ = text[size:].partition(opening[size:] + _S)
-        fits = self.shape.bare and found and "find_it" not in head
+        head, separator, _ = text[size:].partition(opening[size:] + _S)
+        fits = self.shape.bare and separator and "find_it" not in head
         return (head, opening[size:]) if fits else ("", "")
 
     def _calls(self) -> tuple[Block, str, str | None, str | None, str]:
@@ -153,8 +158,8 @@ class ToolsLearner:
         after_call = two.split(call)[1] if two is not None and two.count(call) > 1 else None
         closer = (after_call or "").removesuffix(opener).rstrip()
         closer = after.partition(end)[0] if end else closer
-        _, said, rest = beside_text.partition(_X)
-        after_text = rest.partition(opener + call)[0] if said else None
+        rest = beside_text.partition(_X)[2] if _X in beside_text else None
+        after_text = None if rest is None else rest.partition(opener + call)[0]
         called = call + closer + end
         untagged = after_call is not None and not re.search("<.|]", after_call)
         if untagged or (after_text or "").strip() or not (opener.strip() and closer.strip()):
@@ -187,8 +192,8 @@ class ToolsLearner:
             closer = re.sub(r"<[^>]*\Z", "", behind[: shared(behind, between)])
             results, inside = Block(ahead.removesuffix(opener), behind.removeprefix(closer)), True
         space = between.removeprefix(closer).removesuffix(opener)
-        parted = between == closer + space + opener and not space.strip()
-        if not (opener and closer.strip() and answered and parted) or (space and not inside):
+        is_space = between == closer + space + opener and not space.strip()
+        if not (opener and closer.strip() and answered and is_space) or (space and not inside):
             raise NotLearnedError("results have no tags that are the same everywhere")
         probe = [m | ({"content": _T} if m["role"] == "tool" else {}) for m in steps()]
         strip = "" if quote else Learner(self.render, "").strip_of("result", probe, TOOLS)
@@ -217,7 +222,7 @@ def _body(text: str) -> str:
             return kind
     for item in _ITEMS:
         one, other = (write_definitions([tool], item, _NO_TAG) for tool in TOOLS)
-        between, parted, _ = text.partition(one)[2].partition(other)
-        if parted:
+        between, second, _ = text.partition(one)[2].partition(other)
+        if second:
             return item + between
     raise NotLearnedError("tools are not written as JSON")

@@ -242,8 +242,8 @@ class Messages(Adapter):
             prefix = self.system.front(front["content"]) if front and i == fronted else prefix
             source: object = "result" if message.role == "tool" else i
             if leads and i == 0 and message.role == "system":
-                said = self._opener("system").stripped(message.content)
-                source, prefix = "head", after_tools * bool(said)
+                text = self._opener("system").stripped(message.content)
+                source, prefix = "head", after_tools * bool(text)
             if self.turns:
                 goes_on = message.role == "tool" or (i > 0 and messages[i - 1].role == "tool")
                 source = turn = turn if goes_on else i
