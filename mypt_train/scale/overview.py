@@ -16,12 +16,12 @@ def overview(plan: Plan) -> str:
 def indivisible(plan: Plan, size: int) -> list[str]:
     """Returns what to tell of inputs that are one unit, though they are larger than `size` bytes.
 
-    A line for each way in which an input cannot be cut.
+    A line for each reason why inputs cannot be cut.
     """
     large: dict[str, list[str]] = {}
     for source in plan.inputs:
         if source.cut == "whole" and source.bytes * source.expansion > size:
-            large.setdefault(source.packing if source.local else "store", []).append(source.path)
+            large.setdefault("packed" if source.packing else "", []).append(source.path)
     out = []
     for kind, paths in large.items():
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -31,9 +31,6 @@ def indivisible(plan: Plan, size: int) -> list[str]:
 
 
 _INDIVISIBLE = {
-    "gz": "gzip is read from its beginning, so {}; to cut it, repack it: zcat OLD | bgzip > NEW",
-    "zst": "has one frame of zstandard, so {}; to cut it, repack it: zstdcat OLD | pzstd > NEW",
+    "packed": "is read from its beginning, so {}; to cut it, unpack it, or pack several files",
     "": "is not JSONL, so {}; to cut it, write a record on each line",
-    "store": "cannot be cut where it is, so {}; put several smaller objects there, or zstandard "
-    "in its seekable format",
 }

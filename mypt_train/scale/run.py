@@ -65,7 +65,7 @@ def _encoded(
     before, proof = state(source), None
     if proved and source.local:
         # What has to be proved as a whole may be read in any order.
-        if source.cut in ("lines", "frames") and piece.sha256:
+        if source.cut == "lines" and piece.sha256:
             proof = PieceProof(source, piece)
         else:
             prove_whole(source)

@@ -18,8 +18,7 @@ from mypt_cli.jsonl.parquet import row_groups
 from mypt_cli.run import in_threads
 from mypt_cli.store import locate
 from mypt_lint.settings.settings import Settings
-from mypt_train.scale.planning.frames import gzip_members, zstd_frames
-from mypt_train.scale.planning.pieces import PACKED, Cut, Input, Piece
+from mypt_train.scale.planning.pieces import Cut, Input, Piece
 from mypt_train.scale.planning.proof import Counting, Stamp, hashes, remember
 
 _THREADS = 32  # they wait for a disk or a store, or hash
@@ -83,7 +82,7 @@ def _cut(
         store, key = locate(source.path)
         length = source.size or 0
         with store.open(key, etag=source.etag, size=length, piece=HEAD, ahead=False) as stream:
-            cut, at = _places(source, stream, length, size, local=False)
+            cut, at = _places(source, stream, length, size)
         counting.add(length)
         entry = Input(source.path, length, cut, source.compressed, "", source.etag, rules)
         return entry, [Piece(number, start, end) for start, end in at]
@@ -92,7 +91,7 @@ def _cut(
     try:
         with open(source.path, "rb") as stream:
             length = os.fstat(stream.fileno()).st_size
-            cut, at = _places(source, stream, length, size, local=True)
+            cut, at = _places(source, stream, length, size)
             ranges = at if piece_hashes and cut != "rows" else []
             before = Stamp.from_stream(stream)
             file_digest, parts = hashes(stream, ranges or [(0, length)], counting)
@@ -108,15 +107,11 @@ def _cut(
 
 
 def _places(
-    source: Source, stream: BinaryIO, length: int, size: int, *, local: bool
+    source: Source, stream: BinaryIO, length: int, size: int
 ) -> tuple[Cut, list[tuple[int, int]]]:
     if not length:
         return "lines", []
     if source.compressed:
-        divide = zstd_frames if source.compressed == "zst" else gzip_members
-        starts = divide(stream, length, local=local)
-        if len(starts) > 1:
-            return "frames", _joined([*starts, length], max(size // PACKED, 1))
         return "whole", [(0, length)]
     stream.seek(0)
     head = stream.read(HEAD)

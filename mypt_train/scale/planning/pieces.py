@@ -1,13 +1,12 @@
 """Cuts an input into pieces that can be read by themselves, and reads one of them.
 
-Input: a local file, or an object of a store. A piece is a range of its bytes, of whole frames of
-zstandard, of row groups of Parquet, or all of it. Output: blocks of lines, each line in exactly one
-piece.
+Input: a local file, or an object of a store. A piece is a range of its bytes, of row groups of
+Parquet, or all of it. Output: blocks of lines, each line in exactly one piece.
 
 A range of bytes is cut without a look at the data, so that a plan of a terabyte needs no reading.
 Its lines are those that begin in it: it leaves out all up to its first line end, unless it begins
 the input, and goes on after its end up to a line end. A line that begins exactly at an end belongs
-to the piece before, because a frame does not say what came before it.
+to the piece before.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from mypt_cli.store import is_url, locate
 from mypt_cli.store.store import PIECE
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 
-Cut = Literal["lines", "frames", "rows", "whole"]
-CUTS: tuple[Cut, ...] = ("lines", "frames", "rows", "whole")
+Cut = Literal["lines", "rows", "whole"]
+CUTS: tuple[Cut, ...] = ("lines", "rows", "whole")
 # Packed bytes count as so many.
 PACKED = 4
 # Bytes on disk that are read at a time.
@@ -117,8 +116,7 @@ def piece_blocks(
     """Yields the records of a piece, one a line; their rows count from 1 in the piece.
 
     `little` says that only the first of them are wanted. `observe` gets the bytes of the piece as
-    they are read, if it is cut in lines or frames. Raises UsageError if the input cannot be
-    read.
+    they are read, if it is cut in lines. Raises UsageError if the input cannot be read.
     """
     with opened(source, little=little) as stream:
         if source.cut == "rows":
@@ -158,15 +156,15 @@ def _lines(
     observe: Callable[[bytes], None] | None,
 ) -> Iterator[Block]:
     """Yields the lines that begin in a piece, after its first byte and up to its end."""
-    packed = Source(source.path, source.packing)
+    plain = Source(source.path)
     observed = stream if observe is None else cast("BinaryIO", _ObservedStream(stream, observe))
     reader = FileReader(observed, source.path, piece.start, piece.end)
 
     def after() -> Iterator[bytes]:
         if piece.end < source.bytes:
-            yield from content(packed, FileReader(stream, source.path, piece.end), min(size, CHUNK))
+            yield from content(plain, FileReader(stream, source.path, piece.end), min(size, CHUNK))
 
-    owned = _owned(content(packed, reader, size), after, begins=not piece.start)
+    owned = _owned(content(plain, reader, size), after, begins=not piece.start)
     yield from cut_lines(owned, reader, max_line=max_line)
 
 

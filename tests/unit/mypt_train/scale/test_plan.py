@@ -38,7 +38,7 @@ def test_the_data_set_is_that_of_the_one_liner(tmp_path: Path) -> None:
     paths = inputs(tmp_path / "in")
     plan = plan_of(paths, tmp_path / "out")
     assert len(plan.units) > 10
-    cuts = {"lines", "frames", "whole", *["rows"] * HAS_PARQUET}
+    cuts = {"lines", "whole", *["rows"] * HAS_PARQUET}
     assert {source.cut for source in plan.inputs} == cuts
     for number in range(len(plan.units)):
         run_unit(plan, number)

@@ -137,7 +137,7 @@ def test_what_cannot_be_cut_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["a.jsonl", "b.jsonl.gz", "c.json", "--out", "x", "--unit-size", "500"]
     assert main(["plan", *words]) == 0
     gz, array = capsys.readouterr().err.splitlines()
-    assert "b.jsonl.gz: gzip is read from its beginning, so it is one unit; to cut it" in gz
+    assert "b.jsonl.gz: is read from its beginning, so it is one unit; to cut it" in gz
     assert "c.json: is not JSONL, so it is one unit" in array
 
 
