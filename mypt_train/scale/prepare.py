@@ -7,8 +7,7 @@ not there; and `rejects.jsonl`. Each line is accounted for (invariant 5 of ARCHI
 It is a plan (`mypt_train.scale`) that one process follows at once: its units are small, processes
 that are copies of this one make them, and the manifest is put without a question. A run that was
 killed makes the units that are missing, and the number of processes changes no byte. What several
-machines need is left out: hashes of pieces, proofs of what this run has made itself, logs of
-failures.
+machines need is left out: proofs of what this run has made itself, logs of failures.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from mypt_train.data.units import SIZE
 from mypt_train.scale.commit import commit_alone
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, dumped, make_plan
-from mypt_train.scale.planning.proof import ChangedError, prove
+from mypt_train.scale.planning.proof import ChangedError
 from mypt_train.scale.run import run_unit
 from mypt_train.scale.state import Progress, report_there
 
@@ -63,8 +62,8 @@ def prepare(
     - `rules`: the settings of each source, as `mypt-lint` has them; they decide what is refused.
     - `resume`: continue what an earlier run with the same options and inputs has left.
     - `unit_size`: bytes of input in a unit; by default 4 MiB, or 32 MiB if some are in a store.
-    - `progress`: called with what is being done ("reading", "encoding", "proving", "writing"), and
-      bytes done of bytes in all.
+    - `progress`: called with what is being done ("reading", "encoding", "writing"), and bytes done
+      of bytes in all.
 
     Raises PrepareError. If a line is refused and `on_error` is "fail", the message names the first
     reasons and the file of rejects, and the same folder may be used again.
@@ -81,9 +80,6 @@ def prepare(
         progress("reading", size, size)
         _open_folder(out, plan, resume=resume)
         _make_units(plan, workers, progress)
-        local = sum(source.bytes for source in plan.inputs if source.local)
-        prove(plan.inputs, lambda done: progress("proving", done, local))
-        progress("proving", local, local)
         return commit_alone(plan, progress)
     except ChangedError as error:
         raise PrepareError(

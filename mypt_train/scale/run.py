@@ -30,10 +30,9 @@ def run_unit(
 ) -> UnitReport:
     """Makes a unit, and puts it and its report into the store of the data set.
 
-    With `alone`, inputs are not proved here: who follows such a plan calls `prove` after the last
-    unit. What a killed process has made of a long unit is then kept. `progress` is told the bytes
-    of the inputs that are read. Raises ChangedError for an input that is not as it was planned;
-    UsageError, StoreError and OSError for what cannot be read or written.
+    With `alone`, what a killed process has made of a long unit is kept. `progress` is told the
+    bytes of the inputs that are read. Raises ChangedError for an input that is not as it was
+    planned; UsageError, StoreError and OSError for what cannot be read or written.
     """
     store, unit = plan.store(), plan.units[number]
 
@@ -44,7 +43,7 @@ def run_unit(
         before = 0
         for piece in unit:
             skip = sum((part.file, part.piece) == (piece.file, piece.start) for part in out.parts)
-            for item in _encoded(plan, piece, reading, proved=not alone, skip=skip):
+            for item in _encoded(plan, piece, reading, skip=skip):
                 out.add(piece, item)
             before += plan.bytes_of(piece)
     report = out.report(number)
@@ -54,16 +53,14 @@ def run_unit(
     return report
 
 
-def _encoded(
-    plan: Plan, piece: Piece, progress: Progress, *, proved: bool, skip: int
-) -> Iterator[Encoded]:
+def _encoded(plan: Plan, piece: Piece, progress: Progress, *, skip: int) -> Iterator[Encoded]:
     """Yields a piece as unit files, but for the first `skip`; `progress` is told where it is read.
 
-    With `proved`, it is proved that the piece is as it was planned, at the latest after it.
+    It is proved that the piece is as it was planned, at the latest after it.
     """
     source = plan.inputs[piece.file]
     before, proof = state(source), None
-    if proved and source.local:
+    if source.local:
         # What has to be proved as a whole may be read in any order.
         if source.cut == "lines" and piece.sha256:
             proof = PieceProof(source, piece)

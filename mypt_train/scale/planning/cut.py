@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import BinaryIO
 
 from mypt_cli.errors import UsageError, unreadable
@@ -19,7 +20,7 @@ from mypt_cli.run import in_threads
 from mypt_cli.store import locate
 from mypt_lint.settings.settings import Settings
 from mypt_train.scale.planning.pieces import Cut, Input, Piece
-from mypt_train.scale.planning.proof import Counting, Stamp, hashes, remember
+from mypt_train.scale.planning.proof import hashes, remember, stamp_of
 
 _THREADS = 32  # they wait for a disk or a store, or hash
 
@@ -29,22 +30,21 @@ def cut_inputs(
     rules: Sequence[Settings],
     *,
     size: int,
-    piece_hashes: bool = True,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[list[Input], list[list[Piece]]]:
     """Returns the inputs as they are now, and the pieces of each, of about `size` bytes.
 
-    Local inputs get a SHA-256, and so do their pieces with `piece_hashes`. `progress` is told
-    the bytes of the inputs that are done, by any of several threads.
+    Local inputs get a SHA-256, and so do their pieces. `progress` is told the bytes of the inputs
+    that are done, by any of several threads.
 
     Raises UsageError for an input that is a stream, or cannot be read.
     """
 
-    counting = Counting(progress)
+    count = _Counting(progress).add
 
     def some(first: int) -> list[tuple[Input, list[Piece]]]:
         numbers = range(first, min(first + step, len(sources)))
-        return [_cut(n, sources[n], rules[n], size, counting, piece_hashes) for n in numbers]
+        return [_cut(n, sources[n], rules[n], size, count) for n in numbers]
 
     step = 1 + len(sources) // (_THREADS * 8)  # for few threads that change over
 
@@ -75,15 +75,27 @@ def units_of(
     return [*out, tuple(unit)] if unit else out
 
 
+class _Counting:
+    """Counts bytes that several threads have read, and tells `progress` how many these are."""
+
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self._progress, self._done, self._alone = progress, 0, Lock()
+
+    def add(self, count: int) -> None:
+        with self._alone:
+            self._done += count
+            self._progress(self._done)
+
+
 def _cut(
-    number: int, source: Source, rules: Settings, size: int, counting: Counting, piece_hashes: bool
+    number: int, source: Source, rules: Settings, size: int, count: Callable[[int], None]
 ) -> tuple[Input, list[Piece]]:
     if source.remote:
         store, key = locate(source.path)
         length = source.size or 0
         with store.open(key, etag=source.etag, size=length, piece=HEAD, ahead=False) as stream:
             cut, at = _places(source, stream, length, size)
-        counting.add(length)
+        count(length)
         entry = Input(source.path, length, cut, source.compressed, "", source.etag, rules)
         return entry, [Piece(number, start, end) for start, end in at]
     if source.streamed:
@@ -92,9 +104,9 @@ def _cut(
         with open(source.path, "rb") as stream:
             length = os.fstat(stream.fileno()).st_size
             cut, at = _places(source, stream, length, size)
-            ranges = at if piece_hashes and cut != "rows" else []
-            before = Stamp.from_stream(stream)
-            file_digest, parts = hashes(stream, ranges or [(0, length)], counting)
+            ranges = at if cut != "rows" else []
+            before = stamp_of(stream)
+            file_digest, parts = hashes(stream, ranges or [(0, length)], count)
             remember(source.path, file_digest, before)
     except OSError as error:
         raise unreadable(source.path, error) from None

@@ -24,7 +24,6 @@ from mypt_cli.jsonl.parquet import parquet_blocks
 from mypt_cli.jsonl.records import record_blocks
 from mypt_cli.jsonl.values import MAX_LINE
 from mypt_cli.store import is_url, locate
-from mypt_cli.store.store import PIECE
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 
 Cut = Literal["lines", "rows", "whole"]
@@ -33,8 +32,6 @@ CUTS: tuple[Cut, ...] = ("lines", "rows", "whole")
 PACKED = 4
 # Bytes on disk that are read at a time.
 BLOCK = 1 << 20
-# Bytes of an object that are fetched at a time where only its beginning is wanted.
-LITTLE = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +82,8 @@ class Piece:
 
 
 @contextmanager
-def opened(source: Input, *, little: bool = False) -> Iterator[BinaryIO]:
-    """Opens an input, to be read and sought in; `little` says that little of it will be read.
+def opened(source: Input) -> Iterator[BinaryIO]:
+    """Opens an input, to be read and sought in.
 
     Raises UsageError if it is not there, or is an object that has changed.
     """
@@ -97,8 +94,7 @@ def opened(source: Input, *, little: bool = False) -> Iterator[BinaryIO]:
             raise unreadable(source.path, error) from None
     else:
         store, key = locate(source.path)
-        piece, pin = LITTLE if little else PIECE, source.etag
-        reader = store.open(key, etag=pin, size=source.bytes, piece=piece, ahead=not little)
+        reader = store.open(key, etag=source.etag, size=source.bytes)
         stream = cast("BinaryIO", reader)
     with stream:
         yield stream
@@ -110,15 +106,14 @@ def piece_blocks(
     *,
     block_size: int = BLOCK,
     max_line: int = MAX_LINE,
-    little: bool = False,
     observe: Callable[[bytes], None] | None = None,
 ) -> Iterator[Block]:
     """Yields the records of a piece, one a line; their rows count from 1 in the piece.
 
-    `little` says that only the first of them are wanted. `observe` gets the bytes of the piece as
+    `observe` gets the bytes of the piece as
     they are read, if it is cut in lines. Raises UsageError if the input cannot be read.
     """
-    with opened(source, little=little) as stream:
+    with opened(source) as stream:
         if source.cut == "rows":
             yield from parquet_blocks(
                 Source(source.path, size=source.bytes),

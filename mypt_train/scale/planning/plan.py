@@ -139,9 +139,8 @@ def make_plan(
     """Returns a plan for some inputs; `unit` and `group` are in bytes of input.
 
     Reads all local inputs once, for their hashes; `progress` is told the bytes that are done. With
-    `alone`, the plan is followed here and at once: it has one group, its pieces have no hashes of
-    their own, and whether the folder is free is for the caller to say. Raises PlanError and
-    UsageError.
+    `alone`, the plan is followed here and at once: it has one group, and whether the folder is free
+    is for the caller to say. Raises PlanError and UsageError.
     """
     for name, size in (("unit", unit), ("group", group)):
         if size < 1:
@@ -151,9 +150,7 @@ def make_plan(
         _refuse_full(out)
     overrides = {"phase": options.phase, "fail-on": "error"}
     judging = [settings.judging(overrides) for settings in rules] or [NO_SETTINGS] * len(sources)
-    inputs, pieces = cut_inputs(
-        sources, judging, size=unit, piece_hashes=not alone, progress=progress
-    )
+    inputs, pieces = cut_inputs(sources, judging, size=unit, progress=progress)
     units = units_of(inputs, pieces, size=unit)
     if not units and not alone:
         raise PlanError("nothing to prepare: all inputs are empty")

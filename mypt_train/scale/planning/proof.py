@@ -1,33 +1,22 @@
 """Proves that local inputs are as they were planned.
 
 Input: an input as a plan has it, and maybe a piece. Output: nothing, or a ChangedError. A proof is
-the SHA-256 of what was read. A piece is hashed while it is read, and a file that has to be proved
-as a whole is hashed once in a process: its stamp shows later that nobody has written to it since.
-
-A stamp is worth a hash if a write would change it: where the system keeps the time of the last
-change of a file, and this time is so long past that it cannot be the time of a write to come. What
-a program writes through a map of memory is told at the latest when the system writes it to the
-disk; of a file that is on no disk (tmpfs), it never is.
+the SHA-256 of what was read. A piece of lines is hashed while it is read. A file of another kind is
+hashed as a whole, once in a process: its stamp shows later that nobody has written to it since.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from io import BufferedReader
-from threading import Lock
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from mypt_cli.errors import UsageError, unreadable
-from mypt_cli.run import in_threads
 from mypt_spec.memo import Memo
 from mypt_train.scale.planning.pieces import Input, Piece, opened
 
-# Nanoseconds after which a change of a file is past. Dirty pages wait 35 s for the disk.
-SETTLED = 60 * 10**9
 _BUFFER = 1 << 18  # bytes that stay in the processor's cache
 
 
@@ -42,44 +31,23 @@ class ChangedError(UsageError):
         return f"{self.args[0]}; {again}"
 
 
-class Stamp(NamedTuple):
-    """What the system says of a file: size, times of change in ns, which file; and when it did."""
-
-    size: int
-    written: int
-    changed: int
-    inode: int
-    device: int
-    read_at: int
-
-    @staticmethod
-    def from_stream(stream: BinaryIO) -> Stamp:
-        """Returns the stamp of an open file, which a disk of the network then asks for anew."""
-        now, s = time.time_ns(), os.fstat(stream.fileno())
-        return Stamp(s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_dev, now)
-
-    def same(self, later: Stamp) -> bool:
-        """Returns whether the file is proved to have the bytes that it had."""
-        past = max(self.written, self.changed) + SETTLED < self.read_at
-        return os.name == "posix" and past and self[:-1] == later[:-1]
+# What the system says of a file: size, times of writing and of change in ns, inode and device.
+Stamp = tuple[int, int, int, int, int]
 
 
-class Counting:
-    """Counts bytes that several threads have read, and tells `progress` how many these are."""
-
-    def __init__(self, progress: Callable[[int], None]) -> None:
-        self._progress, self._done, self._alone = progress, 0, Lock()
-
-    def add(self, count: int) -> None:
-        with self._alone:
-            self._done += count
-            self._progress(self._done)
+def stamp_of(stream: BinaryIO) -> Stamp:
+    """Returns the stamp of an open file."""
+    s = os.fstat(stream.fileno())
+    return s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_dev
 
 
 def hashes(
-    stream: BufferedReader, ranges: Sequence[tuple[int, int]], counting: Counting
+    stream: BufferedReader, ranges: Sequence[tuple[int, int]], count: Callable[[int], None]
 ) -> tuple[str, list[str]]:
-    """Returns the SHA-256 of a file, and of each of the ranges that it consists of."""
+    """Returns the SHA-256 of a file, and of each of the ranges that it consists of.
+
+    `count` is told the bytes of each read.
+    """
     stream.seek(0)
     total, parts = hashlib.sha256(), []
     buffer = memoryview(bytearray(_BUFFER))
@@ -91,7 +59,7 @@ def hashes(
             if part is not total:
                 total.update(buffer[:size])
             remaining -= size
-            counting.add(size)
+            count(size)
         parts.append(part.hexdigest())
     return total.hexdigest(), parts
 
@@ -104,28 +72,14 @@ def remember(path: str, sha256: str, before: Stamp) -> None:
     _hashed.keep((path, sha256), before)
 
 
-def prove(inputs: Sequence[Input], progress: Callable[[int], None] = lambda _: None) -> None:
-    """Raises ChangedError if a local input is not as it was planned.
-
-    `progress` is told the bytes of local inputs that are proved, by any of several threads.
-    """
-    counting = Counting(progress)
-    list(in_threads(partial(prove_whole, counting=counting), inputs))
-
-
-def prove_whole(source: Input, *, counting: Counting | None = None) -> None:
+def prove_whole(source: Input) -> None:
     """Raises ChangedError if a local input is not as it was planned."""
     state(source)
-    if not source.local:
-        return
-    counting = counting or Counting(lambda _: None)
     with opened(source) as stream:
-        now = Stamp.from_stream(stream)
-        stamp = _hashed.entries.get((source.path, source.sha256))
-        if stamp is not None and stamp.same(now):
-            counting.add(source.bytes)
+        now = stamp_of(stream)
+        if _hashed.entries.get((source.path, source.sha256)) == now:
             return
-        digest, _ = hashes(cast("BufferedReader", stream), [(0, source.bytes)], counting)
+        digest, _ = hashes(cast("BufferedReader", stream), [(0, source.bytes)], lambda _: None)
     if digest != source.sha256:
         raise _another(source)
     remember(source.path, source.sha256, now)

@@ -369,7 +369,7 @@ def _stopped(folder: Path) -> Path:
     prepare_files(PHASES[:2], folder / "want", unit_size=1500)
 
     def stop(what: str, *_: int) -> None:
-        if what == "proving":
+        if what == "writing":
             raise InterruptedError
 
     out = folder / "out"

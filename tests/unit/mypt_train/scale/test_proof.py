@@ -14,7 +14,7 @@ from mypt_lint.settings.settings import NO_SETTINGS
 from mypt_train.scale import run
 from mypt_train.scale.planning import proof
 from mypt_train.scale.planning.cut import cut_inputs
-from mypt_train.scale.planning.proof import ChangedError, prove
+from mypt_train.scale.planning.proof import ChangedError, prove_whole
 from mypt_train.scale.run import run_unit
 from tests.support.plans import LINES, plan_of
 
@@ -42,23 +42,21 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("settled", [True, False])
 def test_a_file_that_nobody_has_written_to_is_hashed_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hashed: list[str], settled: bool
+    tmp_path: Path, hashed: list[str]
 ) -> None:
-    if settled:
-        monkeypatch.setattr(proof, "SETTLED", -(10**18))
     path = tmp_path / "in.jsonl"
     path.write_bytes(b"".join(LINES))
-    inputs, _ = cut_inputs(expand([str(path)]), [NO_SETTINGS], size=900)
-    prove(inputs)
-    assert hashed == ([] if settled else [str(path)])
+    (source,), _ = cut_inputs(expand([str(path)]), [NO_SETTINGS], size=900)
+    prove_whole(source)
+    assert hashed == []
     rewritten(path, path.read_bytes())
-    prove(inputs)
-    assert hashed[-1] == str(path), "the same bytes, but that has to be looked at"
+    prove_whole(source)
+    prove_whole(source)
+    assert hashed == [str(path)], "the same bytes, but that has to be looked at"
     rewritten(path, path.read_bytes()[::-1])
     with pytest.raises(ChangedError, match="has another SHA-256 than was planned"):
-        prove(inputs)
+        prove_whole(source)
 
 
 def test_what_is_proved_is_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
