@@ -281,10 +281,10 @@ def oracles(session: nox.Session) -> None:
 
 @nox.session
 def scale(session: nox.Session) -> None:
-    """Run units on a Slurm of one node, where it is installed.
+    """Kill workers at 200 random points.
 
-    Workers are killed at 200 random points. Benchmarks find repeats among 10 million digests,
-    simulate a cluster, and compare units with a single command.
+    Benchmarks find repeats among 10 million digests, simulate a cluster, and compare units with a
+    single command.
     """
     session.install("-e", ".[dev]")
     session.run("pytest", "tests/unit/mypt_train/scale", *session.posargs, env={"KILLS": "200"})

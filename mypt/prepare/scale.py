@@ -6,6 +6,7 @@ Reports go to stdout, progress to stderr.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from mypt_cli.parser import Parser, not_negative, positive
 from mypt_cli.run import saying
 from mypt_cli.words import counted
 from mypt_lint.settings.options import add_settings
-from mypt_train.scale.launch import HANDING, LAUNCHERS
+from mypt_train.scale.launch import LAUNCHERS
 from mypt_train.scale.planning import GROUP, UNIT
 
 if TYPE_CHECKING:
@@ -90,14 +91,13 @@ def _launched(out: Parser) -> None:
     add = out.group("by whom")
     add(
         "--launcher NAME",
-        "local processes (default); slurm writes a script and submits it; shell prints commands",
+        "local runs processes here (default); shell prints the commands that others run",
         choices=LAUNCHERS,
         default="local",
     )
     add(
         "-j --jobs N",
-        "at a time: local processes (default: 1) or tasks of slurm (default: no limit); of shell: "
-        "commands (default: one a unit)",
+        "local processes at a time (default: 1), or commands of shell (default: one a unit)",
         type=positive,
     )
 
@@ -125,7 +125,7 @@ def _committing(out: Parser) -> None:
     )
     add(
         "--tasks LIST",
-        "only some tasks of packing, as slurm and shell run them, and no manifest",
+        "only some tasks of packing, as the commands of shell run them, and no manifest",
         type=_numbers,
     )
     _launched(out)
@@ -202,8 +202,8 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
     from mypt_cli.progress import Bar
     from mypt_train.scale.drive import drive
 
-    if chosen.launcher in HANDING and units:
-        _hand_on(plan, chosen, "run --again" if chosen.again else "run", "units", [units], "status")
+    if chosen.launcher == "shell" and units:
+        _print_commands(chosen, "run --again" if chosen.again else "run", "units", [units])
         return DONE
     say = saying(PROG + "run", quiet=chosen.quiet)
     with Bar(len(units), unit="units", quiet=chosen.quiet) as bar:
@@ -238,7 +238,7 @@ def _commit(chosen: argparse.Namespace) -> int:
 
     say = saying(PROG + "commit", quiet=chosen.quiet)
     plan = _load(chosen.plan)
-    if chosen.tasks is not None or chosen.launcher in HANDING:
+    if chosen.tasks is not None or chosen.launcher == "shell":
         return _tasks(plan, chosen)
     jobs = chosen.jobs or 1
     with Bar(0, unit="done", quiet=chosen.quiet) as bar:
@@ -270,7 +270,7 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
     sealed = seal(plan, max_failed=chosen.max_failed_units)
     if chosen.tasks is None:
         work = [stage.tasks for stage in stages(plan, sealed)]
-        _hand_on(plan, chosen, "commit", "tasks", work, "commit")
+        _print_commands(chosen, "commit", "tasks", work)
         return DONE
     outcomes: list[bool] = []
     with Bar(len(chosen.tasks), unit="tasks", quiet=chosen.quiet) as bar:
@@ -284,22 +284,18 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
     return DONE
 
 
-def _hand_on(
-    plan: Plan, chosen: argparse.Namespace, command: str, option: str,
-    work: Sequence[Sequence[int]], after: str,
-) -> None:  # fmt: skip
-    """Hands a command to Slurm or a shell, by stages: each has the numbers of its option.
+def _print_commands(
+    chosen: argparse.Namespace, command: str, option: str, stages: Sequence[Sequence[int]]
+) -> None:
+    """Prints commands for a shell, by stages: each has the numbers of its option."""
+    from mypt_train.scale.launch import commands
 
-    `after` is what a person does when Slurm is done.
-    """
-    from mypt_train.scale.launch.choice import handed
-
-    path, name = shlex.quote(chosen.plan), f"prepare-{plan.sha256[:8]}"
-    stages = [(f"mypt-prepare {command} --plan {path} --{option}", numbers) for numbers in work]
-    for line in handed(chosen.launcher, stages, chosen.jobs or 0, name):
-        print(line)
-    if chosen.launcher == "slurm" and not chosen.quiet:
-        print(f"  when squeue is empty: mypt-prepare {after} --plan {path}")
+    words = f"mypt-prepare {command} --plan {shlex.quote(chosen.plan)} --{option}"
+    for number, numbers in enumerate(stages):
+        if number:
+            print("# when all of these are done:")
+        for line in commands(words, numbers, chosen.jobs or len(numbers), os.getcwd()):
+            print(line)
 
 
 def _load(path: str) -> Plan:

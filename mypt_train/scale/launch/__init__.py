@@ -1,14 +1,10 @@
-"""Hands units to what can run them: processes of this machine, Slurm, or any shell.
+"""Runs units in processes of this machine, or writes the commands that run them anywhere."""
 
-Units are written as `--units` reads them, for those that know nothing but commands.
-"""
-
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-# Launchers that hand the work on and return; `local` waits for it.
-HANDING = ("slurm", "shell")
-LAUNCHERS = ("local", *HANDING)
+LAUNCHERS = ("local", "shell")
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -24,8 +20,13 @@ def ranges(numbers: Iterable[int]) -> str:
     return ",".join(texts)
 
 
-def blocks(units: Sequence[int], most: int) -> list[Sequence[int]]:
-    """Returns the units in at most `most` pieces, in their order; sizes differ by one at most."""
-    pieces = min(most, len(units))
-    cuts = [len(units) * n // pieces for n in range(pieces + 1)] if pieces else []
-    return [units[a:b] for a, b in pairwise(cuts)]
+def commands(command: str, units: Sequence[int], jobs: int, folder: str) -> Iterator[str]:
+    """Yields `jobs` commands that run all units together, or one for each unit if that is fewer.
+
+    `command` is what the numbers of units follow. The commands run in `folder`; what they run
+    differs by one unit at most.
+    """
+    pieces = min(jobs, len(units))
+    for n in range(pieces):
+        block = units[len(units) * n // pieces : len(units) * (n + 1) // pieces]
+        yield f"cd {shlex.quote(folder)} && {command} {ranges(block)}"

@@ -1,10 +1,8 @@
-"""Units as commands: for shells, and as an array of Slurm."""
+"""Units as commands for shells."""
 
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mypt.prepare.cli import main
-from mypt_cli.errors import UsageError
 from mypt_train import ShardReader
-from mypt_train.scale.launch import choice, ranges
-from mypt_train.scale.launch.choice import commands
-from tests import support
+from mypt_train.scale.launch import commands, ranges
 
 ROOT = Path(__file__).parents[4]
 RUN = "mypt-prepare run --plan 'p 1.json' --units"
@@ -31,56 +26,14 @@ def _units(text: str) -> list[int]:
 
 @given(UNITS, st.integers(1, 70))
 def test_commands_run_each_unit_once(units: list[int], jobs: int) -> None:
-    words = [shlex.split(line) for line in commands(RUN, units, jobs)]
+    lines = [line.split(" && ") for line in commands(RUN, units, jobs, "/a b")]
+    assert all(shlex.split(place) == ["cd", "/a b"] for place, _ in lines)
+    words = [shlex.split(line) for _, line in lines]
     assert len(words) == min(jobs, len(units))
     assert {tuple(line[:-1]) for line in words} == {
         ("mypt-prepare", "run", "--plan", "p 1.json", "--units")
     }
     assert [n for line in words for n in _units(line[-1])] == units
-
-
-def _slurm_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts a stand-in for sbatch on the path, and a mypt-prepare that writes what it was asked."""
-    tools = folder / "bin"
-    tools.mkdir()
-    sbatch = shutil.copy(Path(support.__path__[0]) / "sbatch.py", tools / "sbatch")
-    Path(sbatch).write_text(f"#!{sys.executable}\n" + Path(sbatch).read_text())
-    prepare = tools / "mypt-prepare"
-    prepare.write_text('#!/bin/sh\nfor a; do echo "$a"; done > "$5".asked\n')
-    for file in (Path(sbatch), prepare):
-        file.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
-    monkeypatch.chdir(folder)
-
-
-@pytest.mark.parametrize(
-    ("units", "tasks"), [([0, 1, 2, 7], 4), ([5, 2000], 2), ([*range(40), 41], 6)]
-)
-def test_each_task_of_the_array_runs_its_units(
-    units: list[int], tasks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _slurm_here(tmp_path, monkeypatch)
-    monkeypatch.setattr(choice, "MOST", 6 if len(units) > 6 else choice.MOST)
-
-    assert choice.submit(RUN, units, tmp_path / "run.sbatch", jobs=2) == "7"
-
-    tasks_run = [file.read_text().splitlines() for file in tmp_path.glob("*.asked")]
-    assert all(words[:4] == ["run", "--plan", "p 1.json", "--units"] for words in tasks_run)
-    assert sorted(n for words in tasks_run for n in _units(words[4])) == units
-    assert len(tasks_run) == tasks == len([*tmp_path.glob("slurm-7_*.out")])
-
-
-def test_what_slurm_says_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "run.sbatch"
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="submit it where there is one: sbatch"):
-        choice.submit("p", [1], file)
-    assert "--array=1\n" in file.read_text()
-    refusing = tmp_path / "sbatch"
-    refusing.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
-    refusing.chmod(0o755)
-    with pytest.raises(UsageError, match="invalid partition"):
-        choice.submit("p", [1], file)
 
 
 def test_printed_commands_make_the_data_set(
