@@ -20,7 +20,11 @@ _PATHS = {
     "results": "tool",
     "result": "tool",
 }
-_MARKS = {"BEGIN": "Begins the conversation.", "TAIL": "Ends the conversation."}
+_MARKS = {
+    "BEGIN": "Begins the conversation.",
+    "PLAIN": "Says that there is no system message.",
+    "TAIL": "Ends the conversation.",
+}
 
 
 def files(name: str, shape: Shape, special: frozenset[str]) -> dict[str, str]:
@@ -34,7 +38,7 @@ def files(name: str, shape: Shape, special: frozenset[str]) -> dict[str, str]:
 
 def literals_of(shape: Shape) -> Iterator[str]:
     """Yields the literals of a shape, without the words around definitions of tools."""
-    yield from (shape.begin, shape.tail)
+    yield from (shape.begin, shape.plain, shape.tail)
     for piece, block in blocks_of(shape).items():
         ends = block.opener.partition(" ")[0], block.closer.rpartition(" ")[2]
         yield from ends if piece == "tools" else (block.opener, block.closer)
@@ -104,6 +108,7 @@ def _grammar(name: str, shape: Shape) -> str:
 
     texts = {piece: "TEXT" + "+*"[block.blank] for piece, block in blocks.items()}
     first = "system" if shape.needs_system or shape.bare else "system?"
+    first = "(system | PLAIN)" if shape.plain else first
     head = ("BEGIN " if shape.begin else "") + (f"{first} " if shape.system else "")
     thought = "thought" + "?" * (not shape.always) if shape.thought else ""
     rules = {"start": f"{head}turn+", "turn": "user answer"}
@@ -250,6 +255,7 @@ def _records(shape: Shape) -> str:
     defaults = {} if shape.default is None else {"system": shape.default}
     if shape.tools is not None and shape.tools.default not in (None, shape.default or ""):
         defaults["system_with_tools"] = shape.tools.default
+    defaults |= {"without_system": "plain"} if shape.plain else {}
     defaults |= {"thought": ""} if shape.always else {}
     out += ["", "[defaults]", *_rows(defaults)] if defaults else []
     paths = {piece: path for piece, path in _paths(shape).items() if piece != "results"}

@@ -147,17 +147,18 @@ class Learner:
                 raise NotLearnedError("a system message is part of the question")
             return replace(shape, system_in=(opener.removeprefix(question), closer))
         closer = closer.removesuffix(to_user)
-        begin, default = ahead, None
-        if not opener.startswith(ahead):
-            if not (opener and ahead.startswith(opener) and ahead.endswith(closer)):
-                raise NotLearnedError("the template writes other texts before a system message")
-            default = ahead[len(opener) : len(ahead) - len(closer)]
-            begin = self.bos if opener.startswith(self.bos) else ""
-            begin = "" if to_user.startswith(begin) else begin
+        begin, default, plain = ahead, None, ""
         if not opener:
             raise NotLearnedError("no tag is before a system message")
+        if not opener.startswith(ahead):
+            begin = self.bos if opener.startswith(self.bos) else ""
+            begin = "" if to_user.startswith(begin) else begin
+            if ahead.startswith(opener) and ahead.endswith(closer):
+                default = ahead[len(opener) : len(ahead) - len(closer)]
+            elif DAY in ahead or not LIKELY_SPECIAL.match(plain := ahead.removeprefix(begin)):
+                raise NotLearnedError("the template writes other texts before a system message")
         space = closer if closer.isspace() else ""  # is before the question, not after the text
-        if space and not shape.answer.closer:
+        if space and (plain or not shape.answer.closer):
             raise NotLearnedError("only white space ends a system message, and nothing an answer")
         always = opener == begin or default == ""  # a block that begins each conversation
         shape = replace(shape, begin="" if always else begin)
@@ -165,7 +166,7 @@ class Learner:
         return replace(
             shape, system=Block(opener.removeprefix(shape.begin), closer.removesuffix(space)),
             bare=always, after_system=space, default=None if dated else default or None,
-            needs_system=dated or default is not None,
+            needs_system=dated or default is not None, plain=plain,
         )  # fmt: skip
 
     def _thought(self) -> tuple[str, str]:

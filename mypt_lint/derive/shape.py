@@ -73,7 +73,7 @@ class Shape:
       and the first question. `unwritten` and `day` are as in `Renderings`; the date is in what
       begins each system block.
     - `default`: the text of the system block of conversations without a system message. If a format
-      `needs_system` and has none, it refuses these.
+      `needs_system` and has none, it refuses these; `plain` is in place of that block.
     - `system_in`: what is around the system message, with which the first question begins.
     - `drops`: thoughts of earlier turns are left out. `fills`: the last answer has an empty one if
       it has no other. `trims`: what the text after a thought loses.
@@ -92,6 +92,7 @@ class Shape:
     after_system: str = ""
     default: str | None = None
     needs_system: bool = False
+    plain: str = ""
     system_in: tuple[str, str] | None = None
     thought: Block | None = None
     drops: bool = False

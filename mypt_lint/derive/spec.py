@@ -67,6 +67,8 @@ def _notes(shape: Shape) -> Iterator[str]:
         yield f"- The template's texts end with {_code(shape.unwritten)}; this format's do not."
     if shape.default is not None:
         yield f"- The system message of conversations without one is {_code(shape.default)}."
+    elif shape.plain:
+        yield f"- {_code(shape.plain)} is in place of a missing system message."
     elif shape.needs_system and not shape.bare:
         yield "- A conversation needs a system message: without one, the template writes a date."
     if shape.system_in is not None:

@@ -314,6 +314,8 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
     need(fine if tools_before == "system" else not after, '"tools_before"', text)
     texts = [p.value for t in table.terminals.values() for p in t.spelling if p.kind == "text"]
     system = system_text_of(source, texts, need)
+    fine = system.mark in {"", *table.marks}
+    need(fine, "[defaults]", f'"without_system": no mark {system.mark!r}')
     return Messages(
         paths, table, begin, finish, tools_before=tools_before, intro=intro, after_tools=after,
         options=options, system=system,

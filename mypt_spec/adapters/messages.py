@@ -257,8 +257,9 @@ class Messages(Adapter):
         if heads == len(messages) and not self.intro:
             self._add_tools(blocks, record, reader)
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
-        if self.opening and self.opening not in {block.role for block in blocks}:
-            begin = [Message(self.opening, at=top)]
+        absent = self.opening or self.system.mark  # what is there without a system message
+        if absent and self.paths["system"][0] not in {block.role for block in blocks}:
+            begin.append(Message(absent, at=top))
         end = [Message(self.finish, at=b.at) for b in blocks[-1:] if b.role in self.finished]
         made = (Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks)
         return [*begin, *made, *end]
@@ -484,8 +485,7 @@ class Messages(Adapter):
         options = episode.meta.get(KEY, {})
         out = self.options.without_options(out, options, tools="tools" in top)
         default = self.default_system(tools="tools" in top)
-        if default and not (out and out[0][ROLE] == "system"):
-            raise ValueError("no record can say this: the system message is not the default one")
+        out = self.system.without_default(out, default, self.text_in_block)
         for m, key in ((m, k) for m in out for k in _ORDER[1:3] if m.get(k)):
             if self.text_in_block(m, key) != self.text_in_block(m | {key: ""}, key) + m[key]:
                 raise ValueError(f"no record can say this: white space around {m[key][:40]!r}")

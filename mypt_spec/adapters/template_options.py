@@ -37,13 +37,14 @@ The file also says where system messages are: see `SystemText`.
     [defaults]
     system = "You are helpful."     # the system message of a record that has none
     system_with_tools = ""          # the same beside tools; by default, that above
+    without_system = "plain"        # a mark in place of the block of system messages, without one
     thought = ""                    # the thought of an assistant message that has none
 
 Any other option has values of any text. An option without `text` and `empty_thought` may be given,
 and changes nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,7 +166,7 @@ class SystemText:
     """Where a system message is written, and its text where a record has none ("" for no message).
 
     It is a block, or with `question`, "first" or "last", in the text of that question, which then
-    begins with `before`, the message, and `after`.
+    begins with `before`, the message, and `after`. A `mark` is in place of a block that is missing.
     """
 
     default: str = ""
@@ -173,10 +174,24 @@ class SystemText:
     question: str = ""
     before: str = ""
     after: str = ""
+    mark: str = ""
 
     def front(self, text: str) -> str:
         """Returns what the question with a system message begins with."""
         return self.before + text + self.after
+
+    def without_default(
+        self, messages: list[dict[str, Any]], default: str, in_block: Callable[..., str]
+    ) -> list[dict[str, Any]]:
+        """Returns messages of a record without a default system message that its block would strip.
+
+        Raises ValueError if they have no system message. `in_block` is as in `Adapter`.
+        """
+        if default and not (messages and messages[0]["role"] == "system"):
+            raise ValueError("no record can say this: the system message is not the default one")
+        alone = {"role": "system", "content": default}
+        is_default = default and messages[0] == alone
+        return messages[1:] if is_default and in_block(alone, "content") != default else messages
 
 
 def system_text_of(source: Mapping[str, Any], texts: Iterable[str], need: Need) -> SystemText:
@@ -200,8 +215,10 @@ def system_text_of(source: Mapping[str, Any], texts: Iterable[str], need: Need) 
         # Or two texts could spell a tag together.
         tag = next((text for text in texts if place["after"] in text), "")
         need(tag == "", "[system]", f'a tag has the text "after" in it: {tag[:60]!r}')
-    text = defaults.get("system", "")
-    return SystemText(text, defaults.get("system_with_tools", text), **place)
+    text, mark = defaults.get("system", ""), defaults.get("without_system", "")
+    fine = not mark or (text == "" and "system" in blocks)
+    need(fine, "[defaults]", '"without_system" needs "system" in [blocks], and no text "system"')
+    return SystemText(text, defaults.get("system_with_tools", text), **place, mark=mark)
 
 
 def _literal(value: Any) -> str:

@@ -36,16 +36,17 @@ def closer(name: str, *kinds: str, loss: int = 0) -> str:
 def nested(
     folder: Path, more: str = "", *, blocks: str = BLOCKS, grammar: str = GRAMMAR,
     body: str = "tool_lines", answer: str = "", others: str = "",
+    system: str = "", rows: str = "",
 ) -> Dialect:  # fmt: skip
     """Returns a format of a few tags.
 
     `more` is in its records.toml, `body` is that of tools, `answer` in the row of the answer,
-    `others` in those of questions and thoughts.
+    `others` in those of questions and thoughts, `system` in that of system messages; `rows` follow.
     """
-    rows = [
-        opener("SYSTEM"), opener("TOOLS", f'body = "{body}"'), closer("TOOLS_END", "tools"),
+    usual = [
+        opener("SYSTEM", system), opener("TOOLS", f'body = "{body}"'), closer("TOOLS_END", "tools"),
         opener("USER", others), opener("ASSISTANT", answer, loss=1), opener("THINK", others, loss=1),
         closer("THINK_END", "think", loss=1), closer("END", "system", "user", "assistant", loss=1),
     ]  # fmt: skip
-    table = head("nested", GPT2, 'turn_opener = "user"') + "\n" + "".join(rows)
+    table = head("nested", GPT2, 'turn_opener = "user"') + "\n" + "".join(usual) + rows
     return mypt_spec.load(write_table(folder / "nested", grammar, table, blocks + more))

@@ -28,7 +28,7 @@ from mypt_train.export.response_template import response_template
 from tests.support.build import Record, assistant, call, calls, chat, function, system, tool, user
 from tests.support.fast_paths import assert_same_ids, assert_sound
 from tests.support.huggingface import tokenizer
-from tests.support.nested import BLOCKS, nested
+from tests.support.nested import BLOCKS, GRAMMAR, nested
 from tests.support.scripted import ids_of, run_turn, tools_of
 from tests.support.tables import GPT2, head, row, special, write_table
 
@@ -95,7 +95,12 @@ def test_an_empty_default_is_none(tmp_path: Path) -> None:
         ("[defaults]\nsystem = 1", '"system" must be str'),
         (
             '[defaults]\nuser = "u"',
-            "unknown key user; known are system, system_with_tools, thought",
+            "unknown key user; known are system, system_with_tools, thought, without_system",
+        ),
+        ('[defaults]\nwithout_system = "end"', "no mark 'end'"),
+        (
+            '[defaults]\nsystem = "D"\nwithout_system = "plain"',
+            '"without_system" needs "system" in \\[blocks\\], and no text "system"',
         ),
         (
             '[defaults]\nsystem = "D"\n[options]\nblock = "system"\nsystem = "system"',
@@ -118,6 +123,65 @@ def test_a_default_beside_tools_needs_tools(tmp_path: Path) -> None:
     blocks = BLOCKS.replace('tools = "system/tools"\n', "", 1)
     with pytest.raises(SpecError, match='"system_with_tools" needs "tools"'):
         nested(tmp_path, DEFAULTS, blocks=blocks)
+
+
+def test_a_default_that_its_block_strips_is_in_no_written_record(tmp_path: Path) -> None:
+    blocks = '\n[defaults]\nsystem = "D\\n"\n'
+    d = nested(tmp_path, blocks, system=STRIP)
+    record = chat(USER, FOUR)
+    episode, findings = d.check(record)
+    assert (findings, d.serialize(episode)) == (
+        [],
+        "<system>D\n<end><user>u<end><assistant>Four.<end>",
+    )
+    assert (d.write(episode), d.validate(episode)) == (record, [])
+    episode, _ = d.check(chat(system("D"), USER, FOUR))
+    assert d.write(episode) == chat(system("D"), USER, FOUR)
+
+
+MARK = """
+[[terminal]]
+name = "PLAIN"
+spelling = [{ special = "<plain>" }]
+doc = "Says that there is no system message."
+"""
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        (chat(USER, FOUR), "<plain><user>"),
+        (chat(system("s"), USER, FOUR), "<system>s<end><user>"),
+        (chat(system(""), USER, FOUR), "<system><end><user>"),
+        (chat(USER, FOUR, tools=[TOOL]), "<system><tools>"),
+    ],
+)
+def test_a_mark_is_in_place_of_a_missing_system_block(
+    record: Record, text: str, tmp_path: Path
+) -> None:
+    grammar = GRAMMAR.replace("system? (", "(system | PLAIN) (").replace("TEXT\n", "PLAIN TEXT\n")
+    d = nested(tmp_path, '\n[defaults]\nwithout_system = "plain"\n', grammar=grammar, rows=MARK)
+    episode, findings = d.check(record)
+    written = d.serialize(episode)
+    assert (findings, written[: len(text)]) == ([], text)
+    assert (d.parse(written), d.validate(episode)) == ((episode, []), [])
+    assert d.write(episode) == record
+    assert d.encode(episode).loss[:1] == [0]
+    rendering = pytest.importorskip("transformers.utils.chat_template_utils")
+    for prompt in (False, True):
+        (exported,), _ = rendering.render_jinja_template(
+            conversations=[record["messages"][: -1 if prompt else None]],
+            chat_template=chat_template(d), tools=record.get("tools"), add_generation_prompt=prompt,
+        )  # fmt: skip
+        assert exported == (written.partition("Four.")[0] if prompt else written)
+    lines = [
+        json.dumps(r).encode() for r in (record, chat(USER), chat(*record["messages"], USER, FOUR))
+    ]
+    assert_sound(CleanFilter(Checker(d)), lines)
+    asked = Options(dialect=str(d.folder))
+    slow = Encoder(asked)
+    slow.chats = slow.templates = None
+    assert_same_ids(Encoder(asked), slow, lines)
 
 
 @pytest.mark.parametrize("option", ["", OPTION], ids=["", "with an option"])
