@@ -88,7 +88,7 @@ class _Deriving:
 
     def _learned(self) -> Shape:
         """Returns a shape that is equal wherever the learner looks. Raises NotLearnedError."""
-        learned = Learner(self.render, self.model.templates[0].tokens.get("bos_token", "")).shape()
+        learned = Learner(self.render, self.model.templates[0].tokens).shape()
         shape = self._fitting("chat", _without_thoughts(learned, learned.no_thoughts))
         if learned.thought is not None and not learned.no_thoughts:
             try:

@@ -78,7 +78,8 @@ def _paths(shape: Shape) -> dict[str, str]:
 def _joins(shape: Shape) -> dict[str, tuple[str, str]]:
     """Returns the white space before a block of a piece after texts, and after others of it."""
     if (t := shape.tools) is None:
-        return {"user": (shape.after_system, "")} if shape.after_system else {}
+        space = shape.after_system or shape.after_answer
+        return {"user": (space, "")} if space else {}
     after = {"call": (t.after_text or "", "")}
     after |= {"tools": (t.beside, "")} if t.place == "after" else {}
     after["result"] = (t.after_result, t.after_result)
@@ -115,12 +116,15 @@ def _grammar(name: str, shape: Shape) -> str:
     rules |= {"system": rule("system", texts["system"])} if shape.system else {}
     rules["user"] = rule("user", texts["user"])
     rules["answer"] = rule("answer", thought, texts["answer"])
+    if shape.after_answer:
+        rules |= {"start": f"{head}user answer turn*", "turn": "following answer"}
     if shape.after_system:
-        head, first = head.removesuffix(f"{first} "), "SYSTEM_OPEN turn" if shape.bare else "turn"
-        question = rules["user"].replace("USER_OPEN", "SYSTEM_OPEN TEXT+ USER_NEXT")
+        head, first = head.removesuffix(f"{first} "), "SYSTEM_OPEN user" if shape.bare else "user"
         other = "" if shape.needs_system else f" | {first}"
-        rules["start"] = f"{head}({question} answer{other}) turn*"
+        rules["start"] = f"{head}(SYSTEM_OPEN TEXT+ following{other}) answer turn*"
         del rules["system"]
+    if shape.after_system or shape.after_answer:
+        rules["following"] = rules["user"].replace("USER_OPEN", "USER_NEXT")
     empty = "TEXT*" if shape.fills or shape.empties or shape.always else texts.get("thought", "")
     empty = "" if shape.only_prompts and shape.no_thoughts else empty
     rules |= {"thought": rule("thought", empty)} if shape.thought else {}
@@ -151,10 +155,11 @@ def _grammar(name: str, shape: Shape) -> str:
         several = several if tools.after_call is not None else "RESULT_OPEN response"
         around = "user" if tools.results is None else "results"
         rules["results"] = rule(around, several) if tools.inside else several
-    if shape.ends:  # in place of END
+    in_place = shape.ends and "answer" in ends
+    if in_place:  # of END
         last = rules["answer"].removesuffix(ends["answer"])
         rules |= {"start": f"{head}turn* user last", "last": f"{last}TAIL"}
-    rules["start"] += " TAIL" if shape.tail and not shape.ends else ""
+    rules["start"] += " TAIL" if shape.tail and not in_place else ""
     names = [name for name in _MARKS if getattr(shape, name.lower())]
     names += [f"{piece.upper()}_OPEN" for piece in blocks]
     names += [f"{piece.upper()}_NEXT" for piece in joins] + ["ANSWER_LEAD"] * bool(shape.lead)
@@ -182,7 +187,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         if literal := getattr(shape, mark.lower()):
             rows.append({"name": mark, "spelling": pieces(literal, special), "doc": doc})
     if shape.ends:
-        rows[-1] |= {"closes": "assistant", "mark": True, "origin": "model"}
+        closes = {"closes": "assistant", "mark": True} if shape.answer.closer else {}
+        rows[-1] |= closes | {"origin": "model"}
     kinds = {piece: path.rpartition("/")[2] for piece, path in _paths(shape).items()}
     for piece, block in blocks_of(shape).items():
         opened = piece == "thought" and shape.opens
@@ -194,7 +200,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         row |= {} if block.blank else {"blank": False}
         row |= {"origin": "model"} if piece in ("thought", "call") and not opened else {}
         row |= {"body_loss": 1} if piece == "answer" or opened else {}
-        row |= {"stops": _stops(shape, special)} if piece == "answer" and not block.closer else {}
+        stops = piece == "answer" and not (block.closer or shape.ending[1])
+        row |= {"stops": _stops(shape, special)} if stops else {}
         row |= {"role": piece} if piece == "thought" else {}
         if shape.tools is not None:
             row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}

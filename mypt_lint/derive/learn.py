@@ -24,10 +24,11 @@ _EDGES = (f" \n {_T} \n\n", f"\n\n{_T}\n")  # a text with white space around it
 
 
 class Learner:
-    """Learns the shape of a model's conversations; `bos` is the token that may begin them."""
+    """Learns the shape of a model's conversations; `tokens` may begin and end them."""
 
-    def __init__(self, render: Renderings, bos: str) -> None:
-        self.render, self.bos = render, bos
+    def __init__(self, render: Renderings, tokens: dict[str, str]) -> None:
+        self.render = render
+        self.bos, self.eos = (tokens.get(f"{name}_token", "") for name in ("bos", "eos"))
 
     def _literals(self, probe: Probe, what: str, how: str = "") -> list[str]:
         """Returns what is around the words of a conversation, which are numbered in their order."""
@@ -72,6 +73,15 @@ class Learner:
                 raise NotLearnedError(f"{ends} is {literal[-30:]!r}")
         if not header[len(closer) :]:
             raise NotLearnedError("a prompt ends as a question does")
+        closing = between[: len(between) - shared(first[::-1], between[::-1])]
+        tag = LIKELY_SPECIAL.search(between)
+        if not (end.strip() or any(self.render.ending)):  # nothing ends the last answer
+            closes = closing.strip() and tag is not None and tag.end() <= len(closing)
+            stops = not closing and tag is not None and tag.start() == 0  # where the next tag is
+            added = closing.removeprefix(end) if closes else self.eos
+            if added and not stops:
+                self.render.ending = "", added
+                return replace(self.shape(), ending=self.render.ending)
         size = len(end) if between.startswith(end) else _last_tag(first, between, end)
         replaced = bool(closer) and first.endswith(between.removeprefix(closer) or " ")
         size = len(closer) if replaced and not end.startswith(between[:size] or " ") else size
@@ -79,8 +89,8 @@ class Learner:
         tail = end.removeprefix(answer_end)
         replaces = bool(tail) and tail == end  # in place of the tag after an earlier answer
         if end.startswith(answer_end) and tail and prompt.endswith(tail):
-            self.render.unwritten = tail
-            return replace(self.shape(), unwritten=tail)
+            self.render.ending = tail, ""
+            return replace(self.shape(), ending=self.render.ending)
         if not (replaces or end.startswith(answer_end)) or prompt.endswith(tail or " "):
             raise NotLearnedError(f"an answer ends with {answer_end!r}, and the last with {end!r}")
         space = "" if first.endswith(to_user) else to_user[: -len(to_user.lstrip())]
@@ -88,16 +98,20 @@ class Learner:
         begin = first.removesuffix(to_user)
         if not to_user or not first.endswith(to_user):
             raise NotLearnedError(f"before the first question is {first[-30:]!r}, not {to_user!r}")
+        after = ""
         if answer_end.isspace():
-            raise NotLearnedError("nothing but white space is after an answer")
+            if not self.render.ending[1]:
+                raise NotLearnedError("nothing but white space is after an answer")
+            after, answer_end, tail, replaces = answer_end, "", end, True
         earlier, last = earlier[len(header) :], last[len(header) :]
         prefix = last if last == earlier and last in (" ", "\n") and header == prompt else ""
         earlier, last = earlier.removeprefix(prefix), last.removeprefix(prefix)
         user = Block(to_user, closer)
         answer = Block(header[len(closer) :], answer_end, prefix=prefix)
         shape = Shape(
-            begin, user, answer, tail=tail, ends=replaces, lead=lead, bare_end=bool(space)
-        )
+            begin, user, answer, tail=tail, ends=replaces, lead=lead, bare_end=bool(space),
+            after_answer=after,
+        )  # fmt: skip
         try:
             shape = self._with_system(shape, two[1:])
         except NotLearnedError as error:
@@ -158,7 +172,7 @@ class Learner:
             elif DAY in ahead or not LIKELY_SPECIAL.match(plain := ahead.removeprefix(begin)):
                 raise NotLearnedError("the template writes other texts before a system message")
         space = closer if closer.isspace() else ""  # is before the question, not after the text
-        if space and (plain or not shape.answer.closer):
+        if space != shape.after_answer and (plain or not shape.answer.closer):
             raise NotLearnedError("only white space ends a system message, and nothing an answer")
         always = opener == begin or default == ""  # a block that begins each conversation
         shape = replace(shape, begin="" if always else begin)
@@ -223,7 +237,8 @@ class Learner:
         blank = all(
             self._with_text(p, "") == self._with_text(p, _T).replace(_T, "") for p in places
         )
-        blank = blank and not (name == "system" and shape.after_system)
+        joins = {"system": shape.after_system, "answer": shape.after_answer}
+        blank = blank and not joins.get(name)
         block = replace(getattr(shape, name), strip=first, blank=blank)
         return replace(shape, **{name: block})
 

@@ -196,7 +196,7 @@ class ToolsLearner:
         if not (opener and closer.strip() and answered and is_space) or (space and not inside):
             raise NotLearnedError("results have no tags that are the same everywhere")
         probe = [m | ({"content": _T} if m["role"] == "tool" else {}) for m in steps()]
-        strip = "" if quote else Learner(self.render, "").strip_of("result", probe, TOOLS)
+        strip = "" if quote else Learner(self.render, {}).strip_of("result", probe, TOOLS)
         return Block(opener, closer, strip), "json" if quote else "text", inside, space, results
 
 

@@ -47,11 +47,12 @@ class _Rendering:
 class Renderings:
     """What a model's templates make of conversations, each rendered once.
 
-    `unwritten` is left out of the end of texts: the header of an answer, where a template writes
-    that after each conversation. `day` is the option of the date, and its values by two clocks.
+    `ending` is what texts end with, the template's and those of the format: a header of an answer
+    that the template writes after each conversation, or the end of the last answer, which it leaves
+    open. `day` is the option of the date, and its values by two clocks.
     """
 
-    unwritten = ""
+    ending = ("", "")
     day = ("", "", "")
 
     def __init__(self, model: ModelFolder) -> None:
@@ -88,8 +89,8 @@ class Renderings:
         `DAY`; by "now" and "later", dates are those of two days.
         """
         outcome = self._outcome(messages, tools, how, **options)
-        end = self.unwritten if how != "prompt" else ""
-        return outcome.removesuffix(end) if isinstance(outcome, str) else None
+        theirs, ours = self.ending if how != "prompt" else ("", "")
+        return outcome.removesuffix(theirs) + ours if isinstance(outcome, str) else None
 
     def refusal(self, messages: Probe, tools: Any = None) -> str:
         """Returns why a conversation has no text; "" if it has one."""

@@ -156,7 +156,7 @@ def _encoded(
         return ""
     loss = [int(any(span.start <= at < span.end for span in spans)) for at in starts]
     encoded = dialect.encode(ep)
-    size = len(encoded) if render.unwritten else None
-    if encoded.ids.tolist() != ids.tolist()[:size]:
+    size = min(len(encoded), len(ids)) if any(render.ending) else None
+    if encoded.ids.tolist()[:size] != ids.tolist()[:size]:
         return "the ids are others"
-    return "" if encoded.loss.tolist() == loss[:size] else "the loss mask is another"
+    return "" if encoded.loss.tolist()[:size] == loss[:size] else "the loss mask is another"

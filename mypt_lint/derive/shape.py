@@ -70,8 +70,8 @@ class Shape:
     - `begin` comes before everything, `tail` after it; or it `ends` the last answer in place of the
       closer. With `bare_end`, the last closer has no white space after it. A `bare` system block
       opens with what comes before everything; `after_system` is the white space between its text
-      and the first question. `unwritten` and `day` are as in `Renderings`; the date is in what
-      begins each system block.
+      and the first question, `after_answer` that between answers and questions. `ending` and `day`
+      are as in `Renderings`; the date is in what begins each system block.
     - `default`: the text of the system block of conversations without a system message. If a format
       `needs_system` and has none, it refuses these; `plain` is in place of that block.
     - `system_in`: what is around the system message, with which the first question begins.
@@ -90,6 +90,7 @@ class Shape:
     system: Block | None = None
     bare: bool = False
     after_system: str = ""
+    after_answer: str = ""
     default: str | None = None
     needs_system: bool = False
     plain: str = ""
@@ -107,7 +108,7 @@ class Shape:
     tail: str = ""
     ends: bool = False
     bare_end: bool = False
-    unwritten: str = ""
+    ending: tuple[str, str] = ("", "")
     day: tuple[str, str, str] = ("", "", "")
     tools: Tools | None = None
     no_system: str = ""

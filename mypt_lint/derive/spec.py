@@ -63,8 +63,11 @@ def _notes(shape: Shape) -> Iterator[str]:
     if shape.day[0]:
         name, day, _ = map(_code, shape.day)
         yield f"- The date is the option {name}, by default {day}, when the format was derived."
-    if shape.unwritten:
-        yield f"- The template's texts end with {_code(shape.unwritten)}; this format's do not."
+    theirs, ours = shape.ending
+    if theirs:
+        yield f"- The template's texts end with {_code(theirs)}; this format's do not."
+    if ours:
+        yield f"- The template does not end the last answer; this format does, with {_code(ours)}."
     if shape.default is not None:
         yield f"- The system message of conversations without one is {_code(shape.default)}."
     elif shape.plain:

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mypt_lint.derive.derive import Derived, derive
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
+from mypt_train.export.chat_facts import endings
+from mypt_train.export.chat_template import chat_template
 from tests.support.build import Record, assistant, chat, system, user
 
 PLAIN = (
     "<s><role>SYSTEM</role>{{ messages[0].content + '\n' if messages[0].role == 'system' else '' }}brief<|end|>"
     "{% for m in messages %}{% if m.role != 'system' %}<role>{{ m.role | upper }}</role>{{ m.content }}<|end|>"
     "{% endif %}{% endfor %}{% if add_generation_prompt %}<role>ASSISTANT</role>{% endif %}"
+)
+WORDS = (
+    "{% for m in messages %}{{ m.role | capitalize }}:\n{{ m.content }}\n\n{% endfor %}"
+    "{% if add_generation_prompt %}Assistant:\n{% endif %}"
+)
+OPEN = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% if not loop.last or add_generation_prompt %}<|im_end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 TURNS = (user("Q"), assistant("A"), user("B"), assistant("C"))
 
@@ -38,6 +51,45 @@ def texts(derived: Derived, folder: Path, record: Record) -> tuple[str, str]:
     return text, compiled(folder.joinpath("template.jinja").read_text())(bos_token="<s>", **record)[
         0
     ]
+
+
+@pytest.mark.parametrize(
+    ("template", "end", "trained"),
+    [
+        (WORDS, "</s>", "A\n\nC\n\n</s>"),
+        (WORDS.replace("\n\n", ""), "</s>", "AC</s>"),
+        (OPEN, "<|im_end|>\n", "A<|im_end|>C<|im_end|>"),
+    ],
+)
+def test_an_end_that_the_last_answer_lacks_is_added(
+    template: str, end: str, trained: str, tmp_path: Path
+) -> None:
+    """It is that of earlier answers, or else the end of a sequence. A model stops at it."""
+    derived = learned(tmp_path, template)
+    assert "The template does not end the last answer; this" in derived.files["SPEC.md"]
+    record = chat(*TURNS) if template == WORDS.replace("\n\n", "") else chat(system("S"), *TURNS)
+    ours, theirs = texts(derived, tmp_path, record)
+    assert ours == theirs + end
+    dialect = derived.load(tmp_path)
+    episode, _ = dialect.read(record)
+    assert episode is not None
+    encoded = dialect.encode(episode)
+    said = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
+    assert said == trained.replace("A\n\n", "A")  # the next tag begins with the white space
+    assert endings(dialect) == [end.strip()]
+    exported = compiled(
+        chat_template(dialect)
+        .replace("{%- generation -%}", "")
+        .replace("{%- endgeneration -%}", "")
+    )
+    assert exported(**record)[0] == ours
+
+
+def test_nothing_is_added_where_a_folder_names_no_end_of_a_sequence(tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text(WORDS, encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text("{}", encoding="utf-8")
+    derived = derive(ModelFolder(str(tmp_path)), "toy", conversations=5)
+    assert derived.levels[0].reason == "nothing but white space is after an answer"
 
 
 def test_what_is_in_place_of_a_system_block_is_learned(tmp_path: Path) -> None:
