@@ -22,9 +22,10 @@ CALLS = ("call", "arguments", "function", "parameters", "tagged")
 LISTS = ("calls", "functions")
 IDS_LAST = ("functions",)  # of lists: a model writes an id in each call, after its arguments
 # That declare tools: TypeScript (all, or what it can say), JSON lines, a JSON array, nested tags.
-DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list", "tool_tags")
+TOOL_TAGS = ("tool_tags", "ordered_tool_tags")
+DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list", *TOOL_TAGS)
 # Kinds of body in which nothing is escaped: they cannot say a tag.
-UNESCAPED = ("text", "signatures", "tagged", "tool_tags")
+UNESCAPED = ("text", "signatures", "tagged", *TOOL_TAGS)
 # Ids above a vocabulary that tags may have: models have spare rows of embeddings, Qwen3 has 267.
 UNUSED = 4096
 # Special tokens of vocabularies that fill up rows, the best first.
@@ -128,7 +129,8 @@ class Terminal:
     "calls" (an array of function calls, as OpenAI writes them), "functions" (an array of such
     functions, each with its "id" last), or definitions of functions: "namespace" (TypeScript),
     "signatures" (TypeScript that keeps types, not schemas), "tool_lines" (a JSON object a line),
-    "tool_list" (a JSON array), "tool_tags" (nested tags) or a pattern of JSON, such as "{tool:4}".
+    "tool_list" (a JSON array), "tool_tags" (nested tags), "ordered_tool_tags" (the same, `enum` and
+    `required` at a fixed place) or a pattern of JSON, such as "{tool:4}".
     With `quotes`, blocks inside are quotations, neither calls nor checked as JSON. `body_loss` is
     the loss of the content, where that of the tag differs; `body_origin` is who writes the content
     at run time, where that is not the model for what it learns, and the system for the rest. `role`

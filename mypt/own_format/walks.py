@@ -126,7 +126,7 @@ class Walks:
             return json.dumps(self.chance.choice(_TEXTS), ensure_ascii=False)
         if body in CALLS and body not in _BODIES:
             return call_text("f", {"a": 1}, self.dialect.table.literals, body)
-        return _BODIES.get(body) or self.chance.choice(_TEXTS)
+        return _BODIES.get(body.removeprefix("ordered_")) or self.chance.choice(_TEXTS)
 
     @cached_property
     def _ends(self) -> dict[int, int]:

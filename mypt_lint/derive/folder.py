@@ -70,6 +70,7 @@ def _paths(shape: Shape) -> dict[str, str]:
     inside = shape.tools is not None and shape.tools.inside
     own = "results" in blocks_of(shape)
     paths = _PATHS | ({"result": f"{'tool' if own else 'user'}/tool_response"} if inside else {})
+    paths |= {"result": "assistant/tool"} if shape.tools and shape.tools.one_block else {}
     beside = shape.tools is not None and shape.tools.place in ("before", "after")
     paths |= {} if beside else {"tools": "tools"}
     return {piece: paths[piece] for piece in blocks_of(shape)}
@@ -147,14 +148,17 @@ def _grammar(name: str, shape: Shape) -> str:
         if tools.call.closer.endswith(shape.answer.closer or NAME):
             rules["asked"] = rules["asked"].removesuffix(ends["answer"])
         rules |= {piece: f"TEXT+ {ends[piece]}" for piece in ("tools",) if piece in ends}
-        again = "(CALL_AGAIN TEXT+)* " * (tools.after_call is not None)
+        again = f"({tools.again} TEXT+)* " if tools.again else ""
         rules["call"] = f"TEXT+ {again}{ends['call']}"
         response = "TEXT+" if tools.result_body == "json" else texts["result"]
         rules["response"] = f"{response} {ends['result']}"
         several = f"RESULT_OPEN response ({following['result']} response)*"
-        several = several if tools.after_call is not None else "RESULT_OPEN response"
+        several = several if tools.again else "RESULT_OPEN response"
         around = "user" if tools.results is None else "results"
         rules["results"] = rule(around, several) if tools.inside else several
+        if tools.one_block:
+            rules["user"] += " ANSWER_OPEN"
+            rules |= {n: rules[n].removeprefix("ANSWER_OPEN ") for n in ("answer", "asked")}
     in_place = shape.ends and "answer" in ends
     if in_place:  # of END
         last = rules["answer"].removesuffix(ends["answer"])
@@ -163,7 +167,7 @@ def _grammar(name: str, shape: Shape) -> str:
     names = [name for name in _MARKS if getattr(shape, name.lower())]
     names += [f"{piece.upper()}_OPEN" for piece in blocks]
     names += [f"{piece.upper()}_NEXT" for piece in joins] + ["ANSWER_LEAD"] * bool(shape.lead)
-    names += ["CALL_AGAIN"] * (tools is not None and tools.after_call is not None)
+    names += ["CALL_AGAIN"] * (tools is not None and tools.again == "CALL_AGAIN")
     names += [end for end, _ in _closers(shape).values()]
     out = [f"// {name}: the language of one conversation, over the terminals of tokens.toml.", ""]
     out += [f"{left}: {right}" for left, right in rules.items()]
@@ -206,6 +210,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         if shape.tools is not None:
             row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}
             if piece == "call":
+                row |= {"again": True} if shape.tools.again == "CALL_OPEN" else {}
                 row |= {"body": (body := shape.tools.call_body)}
                 if isinstance(body, Tags):
                     tags = {"function": [*body.function], "argument": [*body.argument]}
@@ -220,7 +225,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
         same = after_text == after_block
         rows.append(row | {"space": after_text} | ({} if same else {"after": "text"}))
-    if shape.tools is not None and shape.tools.after_call is not None:
+    if shape.tools is not None and shape.tools.again == "CALL_AGAIN":
         row = {"name": "CALL_AGAIN", "joins": "CALL_OPEN"}
         rows.append(row | {"spelling": pieces(shape.tools.after_call, special)})
     for closer, (end, closed) in _closers(shape).items():
@@ -230,7 +235,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             spelling[-1]["loss"] = 0  # generation stops before it
         ends = [kinds[piece] for piece in closed]
         row = {"name": end, "spelling": spelling, "closes": ends if ends[1:] else ends[0]}
-        if "call" in closed and ends_answer:
+        if "call" in closed and ends_answer and not shape.tools.one_block:
             row |= {"closes": [*ends, kinds["answer"]], "both": True}
         by_model = {"answer", "thought", "call"} & {*closed}
         row |= {"doc": "Closes the open block."} | ({"origin": "model"} if by_model else {})

@@ -12,6 +12,7 @@ from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.definitions import write_definitions
 from mypt_spec.bodies.json_body import call_text
 from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.table import TOOL_TAGS
 
 _S, _Q, _A, _X, _R, _R2 = words(6)
 _T = words(10)[-1]
@@ -30,6 +31,7 @@ _TAGGED = re.compile(
 def _tool(name: str) -> dict[str, Any]:
     city = {"type": "string", "description": "A city."}
     parameters = {"type": "object", "properties": {"city": city}, "required": ["city"]}
+    parameters |= {"additionalProperties": False}
     function = {"name": name, "description": f"Finds {name}.", "parameters": parameters}
     return {"type": "function", "function": function}
 
@@ -73,6 +75,8 @@ class ToolsLearner:
             raise NotLearnedError("tools are beside a system message that only white space ends")
         calls = self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
+        if tools.one_block and not tools.call.closer.endswith(end := self.shape.answer.closer):
+            tools = replace(tools, call=replace(tools.call, closer=tools.call.closer + end))
         shape = replace(self.shape, each=self.each and not self.shape.always)
         if shape.system and tools.beside:
             blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
@@ -161,6 +165,7 @@ class ToolsLearner:
         rest = beside_text.partition(_X)[2] if _X in beside_text else None
         after_text = None if rest is None else rest.partition(opener + call)[0]
         called = call + closer + end
+        closer = closer or end * (body == "arguments" and after_call == opener)  # or a call does
         untagged = after_call is not None and not re.search("<.|]", after_call)
         if untagged or (after_text or "").strip() or not (opener.strip() and closer.strip()):
             return None
@@ -172,12 +177,16 @@ class ToolsLearner:
             after_call = after_call and after_call.replace("find_it", NAME)
         return Block(opener, closer), body, after_text, after_call, called
 
-    def _results(self, called: str) -> tuple[Block, str, bool, str, Block | None]:
-        """Returns the block of results, its body, whether it is in another, what parts two, and the
-        other if it is not that of questions. `called` is the end of a message with a call."""
+    def _results(self, called: str) -> tuple[Block, str, bool, str, Block | None, bool]:
+        """Returns the block of results, its body, whether it is in another, what parts two, the
+        other if it is not that of questions, and whether the answer goes on after it. `called` is
+        the end of a message with a call."""
         user, filled = self.shape.user, self.filled
         ahead, _, rest = self._text(steps()).partition(called)[2].partition(_R)
-        behind, answered, _ = rest.partition(self.shape.answer.opener + filled + _A)
+        header = self.shape.answer.opener
+        one_block = header not in rest.partition(_A)[0]
+        header = self.shape.answer.prefix if one_block else header
+        behind, answered, _ = rest.partition(header + filled + _A)
         two = self.render.text(steps("", 2), TOOLS)
         quote = '"' * (ahead[-1:] == behind[:1] == '"')
         ahead, behind = ahead.removesuffix(quote), behind.removeprefix(quote)
@@ -197,7 +206,8 @@ class ToolsLearner:
             raise NotLearnedError("results have no tags that are the same everywhere")
         probe = [m | ({"content": _T} if m["role"] == "tool" else {}) for m in steps()]
         strip = "" if quote else Learner(self.render, {}).strip_of("result", probe, TOOLS)
-        return Block(opener, closer, strip), "json" if quote else "text", inside, space, results
+        body = "json" if quote else "text"
+        return Block(opener, closer, strip), body, inside, space, results, one_block
 
 
 def _bodies(text: str) -> Iterator[tuple[str, str]]:
@@ -217,7 +227,7 @@ def _body(text: str) -> str:
     """Returns the kind of body in which a text has the definitions of tools."""
     if "find_it" not in text:
         raise NotLearnedError("the template writes no tools")
-    for kind in ("tool_lines", "tool_list", "tool_tags", *(f"[{item}]" for item in _ITEMS)):
+    for kind in ("tool_lines", "tool_list", *TOOL_TAGS, *(f"[{item}]" for item in _ITEMS)):
         if write_definitions(TOOLS, kind, _NO_TAG) in text:
             return kind
     for item in _ITEMS:

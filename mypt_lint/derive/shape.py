@@ -11,7 +11,7 @@ LIKELY_SPECIAL = re.compile(r"<[|｜][^<>]+?[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|
 
 
 NAME = "\0"  # where the name of a tool is, in the literal of a tag
-_NAME = {"attr": "name", "pattern": r'[^"\\\n<>]+'}
+_NAME = {"attr": "name", "pattern": r'[^"\\\n<>\[\]]+'}
 
 
 class NotLearnedError(ValueError):
@@ -42,8 +42,9 @@ class Tools:
     text of that "first question" or "last question". System blocks begin with `head`: its first
     text only if there are tools. White space parts calls from a text, and `after_call` ends one and
     opens the next (None: there is none). Results are `inside` of a question's block, or of one for
-    all `results` of a message; or they are blocks. The opener of a call without tags has its name,
-    `NAME`, and its closer ends the answer, too.
+    all `results` of a message; or they are blocks; or a turn is `one_block`, with all results and
+    answers. The opener of a call without tags has its name, `NAME`, and its closer ends the answer,
+    too.
     """
 
     definitions: Block
@@ -61,6 +62,14 @@ class Tools:
     inside: bool
     after_result: str
     results: Block | None
+    one_block: bool
+
+    @property
+    def again(self) -> str:
+        """Returns the terminal that ends a call and opens the next; "" if no message has two."""
+        if self.after_call is None:
+            return ""
+        return "CALL_OPEN" if self.after_call == self.call.opener else "CALL_AGAIN"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
 from mypt_spec.bodies.strict_json import JSON_TYPES
 from mypt_spec.bodies.tagged import KINDS, STRING
 from mypt_spec.memo import Memo
+from mypt_spec.table import TOOL_TAGS
 
 _LISTS, _ROOM = 2000, 8 << 20  # lists that are remembered; bytes of all
 _HASHES = 50_000  # of lists that came once
@@ -49,7 +50,7 @@ class CleanTools:
         self.checker, self.splitter, self.texts = checker, splitter, texts
         self.plain, self.lossless = splitter.tools_as_json, checker.selects(LOST)
         first, body = texts.first, splitter.tools_body
-        tags = body == "tool_tags" and apart_from(checker.dialect.table)
+        tags = body in TOOL_TAGS and apart_from(checker.dialect.table)
         self.tags = tags and IN_TAGS.isdisjoint(first)
         # What takes definitions whose text need not be read, if any.
         self.takes = plain_tools if self.plain else None

@@ -17,16 +17,17 @@ from mypt_spec.bodies.strict_json import DefinitionsError, a_kind_of, canonical,
 from mypt_spec.bodies.tagged import function_of
 from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
-from mypt_spec.table import DEFINITIONS
+from mypt_spec.table import DEFINITIONS, TOOL_TAGS
 
 # What kinds of body begin with that may not keep all of a definition.
-LOSSY = ("signatures", "tool_tags", "{function", "[{function")
+LOSSY = ("signatures", *TOOL_TAGS, "{function", "[{function")
 _BLANK_LINE = "\n\n"  # after each definition before a question
 _IN_QUESTION = "{tool:4}" + _BLANK_LINE
 _JSON = {"tool_lines": "{tool}\n", "tool_list": "[{tool}]"}  # other names of kinds in braces
 # In an array or not, what of a tool, indented by so many spaces or compact, what is between two.
 _PATTERN = re.compile(r"(\[)?\{(tool|function)(?::(compact|[1-8]))?\}((?(1)\]|.*))", re.DOTALL)
-_READERS = {"namespace": read_namespace, "signatures": read_signatures, "tool_tags": read_tool_tags}
+_READERS = {"namespace": read_namespace, "signatures": read_signatures}
+_READERS |= dict.fromkeys(TOOL_TAGS, read_tool_tags)
 _scan = json.JSONDecoder().raw_decode
 
 
@@ -47,8 +48,8 @@ def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Patte
         return write_namespace(tools, literals)
     if kind == "signatures":
         return write_signatures(tools)
-    if kind == "tool_tags":
-        return write_tool_tags(tools, literals)
+    if kind in TOOL_TAGS:
+        return write_tool_tags(tools, literals, kind != "tool_tags")
     array, item, how, between = layout_of(kind)
     values = [function_of(tool) for tool in tools] if item == "function" else tools
     return between.join(canonical(v, literals, how) for v in ([values] if array else values))

@@ -35,7 +35,7 @@ from mypt_spec.bodies.tagged import (
 )
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.table import CALLS, LISTS, TokenTable
+from mypt_spec.table import CALLS, LISTS, TOOL_TAGS, TokenTable
 
 NAME = "name"
 ID = "id"
@@ -59,7 +59,7 @@ _HELP = {
     "namespace": "write them as the specification does: type name = (_: {...}) => any;",
     "signatures": "write them as openai-harmony does: type name = (_: {...}) => any;",
     "tool_lines": 'write one JSON object a line: {"type": "function", "function": {"name": ...}}',
-    "tool_tags": "write `<function>` and `<name>...</name>`, each on a line of its own",
+    **dict.fromkeys(TOOL_TAGS, "write `<function>` and `<name>...</name>`, each on its own line"),
     "tool_list": 'write an array of {"type": "function", "function": {"name": ...}}',
 }
 

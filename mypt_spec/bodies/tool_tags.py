@@ -17,6 +17,7 @@ Input is definitions as records have them, or their text; output is the other:
 Objects and arrays are JSON, all else is text: a string as it is, other values in Python's words. So
 the text does not tell `"5"` from `5`, and has no place for the type of the parameters, which is
 an object, or for what is around a function. `lost` of `signatures` names what does not come back.
+In "ordered_tool_tags", `enum` is the first other key of a parameter, and `required` the last key.
 """
 
 import ast
@@ -31,16 +32,19 @@ _WORDS = {"True": True, "False": False, "None": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
 
-def write_tool_tags(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
+def write_tool_tags(
+    tools: list[dict[str, Any]], literals: re.Pattern[str], ordered: bool = False
+) -> str:
     """Returns definitions as tags; `literals` matches the dialect's tags, which JSON escapes."""
-    return "\n".join(_function(tool.get("function", tool), literals) for tool in tools)
+    return "\n".join(_function(tool.get("function", tool), literals, ordered) for tool in tools)
 
 
-def _function(function: Mapping[str, Any], literals: re.Pattern[str]) -> str:
+def _function(function: Mapping[str, Any], literals: re.Pattern[str], ordered: bool) -> str:
     out = f"<function>\n<name>{function['name']}</name>"
     if "description" in function:
         out += f"\n<description>{str(function['description']).strip()}</description>"
     parameters = function.get("parameters")
+    first, last = ("enum", "required") if ordered else (None, None)
     out += "\n<parameters>"
     if isinstance(parameters, Mapping):
         properties = parameters.get("properties")
@@ -50,20 +54,24 @@ def _function(function: Mapping[str, Any], literals: re.Pattern[str]) -> str:
                 out += f"\n<type>{field['type']}</type>" if "type" in field else ""
                 if "description" in field:
                     out += f"\n<description>{str(field['description']).strip()}</description>"
-                out += _other_keys(field, ("name", "type", "description"), literals)
+                out += _other_keys(field, ("name", "type", "description"), literals, first)
             out += "\n</parameter>"
-        out += _other_keys(parameters, ("type", "properties"), literals)
+        out += _other_keys(parameters, ("type", "properties"), literals, last=last)
     out += "\n</parameters>"
     out += _other_keys(function, ("type", "name", "description", "parameters"), literals)
     return f"{out}\n</function>"
 
 
-def _other_keys(item: Mapping[str, Any], but: tuple[str, ...], literals: re.Pattern[str]) -> str:
-    """Returns the keys of an object that have no tag of their own."""
+def _other_keys(
+    item: Mapping[str, Any], but: tuple[str, ...], literals: re.Pattern[str],
+    first: str | None = None, last: str | None = None,
+) -> str:  # fmt: skip
+    """Returns the keys of an object that have no tag of their own, `first` and `last` there."""
+    items = [(key, value) for key, value in item.items() if key not in but]
+    items.sort(key=lambda pair: (pair[0] == last) - (pair[0] == first))
     texts = (
         (key, canonical(value, literals) if isinstance(value, dict | list) else str(value))
-        for key, value in item.items()
-        if key not in but
+        for key, value in items
     )
     return "".join(f"\n<{key}>{text}</{key}>" for key, text in texts)
 

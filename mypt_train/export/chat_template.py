@@ -23,15 +23,15 @@ from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import Option, TemplateOptions
 from mypt_spec.bodies.definitions import layout_of
 from mypt_spec.bodies.tagged import USUAL
+from mypt_spec.table import TOOL_TAGS
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
 
 _PROGRAM = Path(__file__).parent / "chat.jinja"
 JSON_TEXT = _PROGRAM.with_name("json_text.jinja")
 # What only formats need that write definitions of tools in such a body.
-_TOOLS = {
-    body: _PROGRAM.with_name(f"{body}.jinja") for body in ("namespace", "signatures", "tool_tags")
-}
+_TOOLS = {body: _PROGRAM.with_name(f"{body}.jinja") for body in ("namespace", "signatures")}
+_TOOLS |= dict.fromkeys(TOOL_TAGS, _PROGRAM.with_name("tool_tags.jinja"))
 
 
 def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:

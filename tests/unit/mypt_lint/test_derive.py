@@ -497,11 +497,19 @@ IN_QUESTION = (
     "{% else %}{{ m.content | tojson if m.role == 'tool' else m.content }}{% endif %}<|im_end|>\n"
     "{% endfor %}"
 ) + PROMPT
+ONE_BLOCK = (
+    "<s>{% if tools %}[TOOLS]{{ tools | tojson }}[/TOOLS]{% endif %}{% for m in messages %}"
+    "{% if m.role == 'system' %}{{ raise_exception('no') }}{% elif m.role == 'user' %}[INST]{{ m.content }}[/INST]"
+    "{% elif m.role == 'tool' %}[RESULT]{{ m.content }}[/RESULT]{% else %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+    "[CALL]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson }}{% endfor %}</s>{% endif %}{% endfor %}"
+)
 
 
 @pytest.mark.parametrize(
     ("template", "file", "parts"),
     [
+        (ONE_BLOCK, "tokens.toml", ["again = true", 'closes = ["assistant", "tool_call"]']),
+        (ONE_BLOCK, "records.toml", ['result = "assistant/tool"']),
         (IN_BLOCK, "records.toml", ['tools_before = "system"', 'after = "\\n\\n"']),
         (IN_BLOCK, "tokens.toml", ['body = "{function},\\n"']),
         (IN_OWN_BLOCK, "records.toml", ['tools_before = "system"', 'tools = "tools"']),
@@ -679,7 +687,7 @@ def test_pieces_of_a_literal() -> None:
 
 def test_tools_that_lose_a_key_are_not_proved(learn: Learn) -> None:
     loses = WRAPS.replace("tools | tojson", "tools | tojson | replace(LOST, '')")
-    loses = loses.replace("LOST", "', \"additionalProperties\": false'")
+    loses = loses.replace("LOST", "', \"required\": []'")
     assert loses != WRAPS
     tools = learn(loses).levels[2]
     assert "differ: the text is" in tools.reason

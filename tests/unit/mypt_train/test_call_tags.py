@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,14 @@ KINDS = {
     "minimax": ('<invoke name="', '">\n', "</invoke>", '<parameter name="', '">', "</parameter>\n", False),
     "qwen 3.5": ("<function=", ">\n", "</function>", "<parameter=", ">\n", "\n</parameter>\n", True),
 }  # fmt: skip
+ORDERED = ("qwen 3.5",)  # with definitions whose keys are at fixed places
 FIELDS = {
     "zip": {"type": "string"}, "n": {"type": "integer"}, "flag": {"type": ["boolean", "null"]},
-    "kind": {"enum": ["a", 7, True, None]}, "o": {"type": "object"},
+    "kind": {"title": "K", "enum": ["a", 7, True, None]}, "o": {"type": "object"},
 }  # fmt: skip
-TOOLS = [function("find", FIELDS), function("find_all", {"zip": {"type": "string"}})]
+FIND = function("find", FIELDS)
+FIND["function"]["parameters"] |= {"required": [], "additionalProperties": False}
+TOOLS = [FIND, function("find_all", {"zip": {"type": "string"}})]
 ARGUMENTS: list[dict[str, Any]] = [
     {},
     {"zip": "12345", "n": -5, "flag": True},
@@ -64,7 +68,10 @@ def folder(name: str) -> str:
     tags, out = tags_of(name), Path(tempfile.mkdtemp(prefix="tags"))
     table = (FOLDER / "tokens.toml").read_text(encoding="utf-8")
     row = f"tags = {{ function = {json.dumps(tags.function)}, argument = {json.dumps(tags.argument)}, python = {json.dumps(tags.python)} }}"  # fmt: skip
-    (out / "tokens.toml").write_text(table.replace('body = "tagged"', f'body = "tagged"\n{row}'))
+    table = table.replace('body = "tagged"', f'body = "tagged"\n{row}')
+    if name in ORDERED:
+        table = table.replace('"tool_tags"', '"ordered_tool_tags"')
+    (out / "tokens.toml").write_text(table)
     for file in ("qwen3-coder.lark", "records.toml"):
         (out / file).write_text((FOLDER / file).read_text(encoding="utf-8"))
     return str(out)
@@ -115,6 +122,14 @@ def test_bodies_are_those_of_the_models() -> None:
         "minimax": '<invoke name="f">\n<parameter name="k">v</parameter>\n<parameter name="b">true</parameter>\n</invoke>',
         "qwen 3.5": "<function=f>\n<parameter=k>\nv\n</parameter>\n<parameter=b>\nTrue\n</parameter>\n</function>",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["minimax", *ORDERED])
+def test_definitions_are_in_their_order(name: str) -> None:
+    text = dialect(name).serialize(dialect(name).read(RECORDS[0])[0])  # type: ignore[arg-type]
+    order = re.findall("<(title|enum|required|additionalProperties)>", text)
+    usual = ["title", "enum", "required", "additionalProperties"]
+    assert order == (["enum", "title", *usual[:1:-1]] if name in ORDERED else usual)
 
 
 @each_kind
