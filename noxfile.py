@@ -283,12 +283,10 @@ def oracles(session: nox.Session) -> None:
 def scale(session: nox.Session) -> None:
     """Kill workers at 200 random points.
 
-    Benchmarks find repeats among 10 million digests, simulate a cluster, and compare units with a
-    single command.
+    Benchmarks simulate a cluster, and compare units with a single command.
     """
     session.install("-e", ".[dev]")
     session.run("pytest", "tests/unit/mypt_train/scale", *session.posargs, env={"KILLS": "200"})
-    session.run("python", "-m", "bench.buckets")
     session.run("python", "-m", "bench.schedule")
     session.run("python", "-m", "bench.scale")
 

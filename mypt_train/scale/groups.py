@@ -52,13 +52,13 @@ def make_group(
 ) -> GroupReport:
     """Writes the shards of a group, and its report. Raises StoreError and OSError.
 
-    If repeats are left out, all buckets are settled before (`repeats`). With `alone`, this process
+    If repeats are left out, they are found before (`repeats`). With `alone`, this process
     has made the units or proved them, so they are not proved again, and shards have their names at
     once. `progress` is told of "reading", units, and of "writing", bytes of shards: how many are
     done, and how many there are.
     """
     store, before = plan.store(), sealed.before()
-    repeated = repeats.repeats_of(plan, sealed, number) if repeats.needed(plan) else {}
+    repeated = repeats.repeats_of(plan, number) if repeats.needed(plan) else {}
     collection = Collection([source.path for source in plan.inputs], plan.options)
     with nullcontext(plan.out) if alone else _room(plan) as folder:
         room = Path(folder)

@@ -37,21 +37,13 @@ def stages(plan: Plan, sealed: Sealed) -> list[Stage]:
     """Returns the stages of a plan, in their order."""
     rows: list[_StageRow] = [("packing", plan.groups, make_group, places.group)]
     if repeats.needed(plan):
-        count = 1 << repeats.bits_of(sealed)
-        rows = [
-            ("dividing", plan.groups, _silent(repeats.write_digests), places.digests),
-            ("comparing", count, _silent(repeats.settle), places.repeats),
-            *rows,
-        ]
+        last = places.repeats(plan.groups - 1)
+        rows.insert(0, ("comparing", 1, repeats.find, lambda _: last))
     out, first = [], 0
     for name, count, do, key in rows:
         out.append(Stage(name, range(first, first + count), do, key))
         first += count
     return out
-
-
-def _silent(do: Callable[[Plan, Sealed, int], object]) -> _Do:
-    return lambda plan, sealed, number, _: do(plan, sealed, number)
 
 
 def make_task(

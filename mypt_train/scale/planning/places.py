@@ -5,8 +5,7 @@ plan.json                    what is prepared; .work/plan.json, where one proces
 .work/units/00000.parts      what a process that is alone has made of a long unit, until its report
 .work/failed/00000-1.json    why a unit failed, one object for each try, from 1
 .work/sealed.json            which units the data set is made of
-.work/digests/00000.bin      the digests of each group, divided by bucket
-.work/repeats/00000.bin      which samples of a bucket are repeated, divided by group
+.work/repeats/00000.bin      which samples of a group repeat an earlier one
 .work/groups/00000.json      the shards of each group, written after them
 rejects/group_00000.jsonl    the rejects of a group, where there are several groups
 """
@@ -25,7 +24,6 @@ unit = f"{UNITS}/{{:05}}.bin".format
 report = f"{UNITS}/{{:05}}.json".format
 parts = f"{UNITS}/{{:05}}.parts".format
 failed = f"{FAILED}/{{:05}}-{{}}.json".format
-digests = f"{WORK}/digests/{{:05}}.bin".format
 repeats = f"{WORK}/repeats/{{:05}}.bin".format
 group = f"{GROUPS}/{{:05}}.json".format
 rejects = "rejects/group_{:05}.jsonl".format

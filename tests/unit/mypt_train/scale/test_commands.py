@@ -54,7 +54,7 @@ def test_printed_commands_make_the_data_set(
                 place, words = line.split(" && ")
                 assert place == f"cd {tmp_path}"
                 assert main(shlex.split(words)[1:]) == 0
-    assert len(printed) == 2 + 2 + 1 + 1 + 1 + 2  # units, dividing, comparing, packing, and notes
+    assert len(printed) == 2 + 1 + 2 + 1  # units, comparing, packing, and a note
     assert printed[2].endswith("mypt-prepare commit --plan 'my data' --tasks 0")
     capsys.readouterr()
     assert main(["status", "--plan", "my data"]) == 0

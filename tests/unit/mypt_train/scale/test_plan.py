@@ -250,7 +250,7 @@ def test_a_commit_says_how_far_it_is(tmp_path: Path) -> None:
         shown.setdefault(what, []).append((done, total))
 
     commit(plan, progress=progress)
-    assert list(shown) == ["counting", "dividing", "comparing", "packing"]
+    assert list(shown) == ["counting", "comparing", "packing"]
     for steps in shown.values():
         done, totals = [done for done, _ in steps], {total for _, total in steps}
         assert done == sorted(done)
