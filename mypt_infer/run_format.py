@@ -73,25 +73,11 @@ class Format:
     @cached_property
     def around(self) -> tuple[Terminal, ...]:
         """Returns the tags that open the system's blocks around results, outermost first."""
-        table, result = self.dialect.table, self.result
-        if result is None:
-            return ()
-        stacks = states.open_blocks(self.dialect.automaton, table)
-        rows = enumerate(self.dialect.automaton.steps)
-        stack = next((stacks[state] for state, row in rows if result.name in row), ())
-        return tuple(table.openers[k] for k in stack if not table.openers[k].body_by_model)
+        return states.around_results(self.dialect.automaton, self.dialect.table)
 
     def awaits(self, state: int) -> bool:
         """Returns whether a result may come in a state, perhaps after the tags around it."""
-        rows, result = self.dialect.automaton.steps, self.result
-        if result is None:
-            return False
-        here = rows[state]
-        inner = here
-        for terminal in self.around:
-            inner = rows[inner[terminal.name]] if terminal.name in inner else {}
-        joined = self.dialect.table.joined.get(result.name)
-        return result.name in {*here, *inner} or (joined is not None and joined.name in here)
+        return states.awaits_result(state, self.dialect.automaton, self.dialect.table)
 
     @cached_property
     def model_writes(self) -> dict[int, frozenset[str]]:
@@ -258,13 +244,13 @@ class Format:
         table = self.dialect.table
         events = list(events_of([Message(self.result.opens, tuple(parts), attrs)], table))
         head = [Event(t.name, t.spell()) for t in self.around if first]
-        closers = [table.closers[t.opens] for t in reversed(self.around) if last]
+        ends = [table.closers.get(t.opens) for t in reversed(self.around) if last]
         if self.around:
             before = head[-1].terminal if head else table.closers[self.result.opens].name
             joined = table.join(self.result.name, before)
             text = table.terminals[joined].spell(attrs)
             events[0] = events[0]._replace(terminal=joined, text=text)
-        return [*head, *events, *(Event(t.name, t.spell()) for t in closers)]
+        return [*head, *events, *(Event(t.name, t.spell()) for t in ends if t is not None)]
 
     def texts_in(self, events: Iterable[Event]) -> Iterator[tuple[str, str]]:
         """Yields the texts among the events of a conversation, each after the kind of its block."""

@@ -233,7 +233,7 @@ def _segments(
                 shares += [share] * len(ids)
         else:
             event_ids, shares = tag_ids(event, table, tokenizer), []
-        if event.terminal in table.stops and any(table.openers[kind].stops for kind in ended):
+        if event.terminal in table.stops and {*ended} & table.stops[event.terminal]:
             loss, trailing = 1, len(event_ids) - 1
         ended = blocks
         uneven = tuple(shares) if {*shares} - {1} else ()

@@ -171,9 +171,9 @@ def model_writes(automaton: Automaton, table: TokenTable) -> dict[int, frozenset
 def stop_tags(automaton: Automaton, table: TokenTable) -> dict[int, dict[str, str]]:
     """Returns the tags whose first piece a model writes in each state to stop, with that piece."""
     first = {name: table.terminals[name].spelling[0].value for name in table.stops}
-    stops, rows = {kind: t.stops for kind, t in table.openers.items()}, automaton.steps
+    rows, stops = automaton.steps, table.stops
     return {
-        state: {n: first[n] for kind in stack[-1:] for n in stops[kind] if n in rows[state]}
+        state: {n: tag for n, tag in first.items() if n in rows[state] and stops[n] & {*stack[-1:]}}
         for state, stack in open_blocks(automaton, table).items()
     }
 
@@ -224,10 +224,25 @@ def _opened_by_the_system(state: int, automaton: Automaton, table: TokenTable) -
     return out
 
 
+@_once
+def around_results(automaton: Automaton, table: TokenTable) -> tuple[Terminal, ...]:
+    """Returns the tags that open the system's blocks around results, outermost first."""
+    opener, stacks = result_opener(automaton, table), open_blocks(automaton, table)
+    rows = enumerate(automaton.steps)
+    stack = next((stacks[i] for i, row in rows if opener and opener.name in row), ())
+    return tuple(table.openers[k] for k in stack if not table.openers[k].body_by_model)
+
+
 def awaits_result(state: int, automaton: Automaton, table: TokenTable) -> bool:
-    """Returns whether the result of a call may come in a state."""
-    opener = result_opener(automaton, table)
-    return opener is not None and opener.name in automaton.steps[state]
+    """Returns whether a result may come in a state, perhaps after the tags around it."""
+    opener, rows = result_opener(automaton, table), automaton.steps
+    if opener is None:
+        return False
+    here = inner = rows[state]
+    for terminal in around_results(automaton, table):
+        inner = rows[inner[terminal.name]] if terminal.name in inner else {}
+    joined = table.joined.get(opener.name)
+    return opener.name in {*here, *inner} or (joined is not None and joined.name in here)
 
 
 def begins_turn(state: int, automaton: Automaton, table: TokenTable) -> bool:

@@ -118,8 +118,9 @@ class Terminal:
     kind of block that it opens, it is written between two such blocks, and joins no terminal.
     `before` is the kind of block that the opened block begins with: such a row is another opening
     tag, written there alone. `stops` name the opening tags that end the block, which has no closing
-    tag: a model writes the first id of one, which is trained, and stops. `also` are more spellings,
-    which are read, with a finding (MYP233), and never written; they have the same attributes.
+    tag: a model that writes the block writes the first id of one, which is trained, and stops.
+    `also` are more spellings, which are read, with a finding (MYP233), and never written; they have
+    the same attributes.
 
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
     "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
@@ -368,9 +369,10 @@ class TokenTable:
         return {t.stem[-1].value: t.trail for t in self.terminals.values() if t.trail}
 
     @cached_property
-    def stops(self) -> frozenset[str]:
-        """Returns the names of opening tags that end a block of the model: their first id."""
-        return frozenset(name for t in self.terminals.values() for name in t.stops)
+    def stops(self) -> dict[str, frozenset[str]]:
+        """Maps opening tags whose first id ends blocks of the model to the kinds of these."""
+        rows = [t for t in self.terminals.values() if t.body_loss]
+        return {n: frozenset(t.opens for t in rows if n in t.stops) for r in rows for n in r.stops}
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:

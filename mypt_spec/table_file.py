@@ -310,8 +310,9 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
             text = 'the tags of calls differ and begin with "<", those of "argument" are not empty'
             need(fine, t.name, f"{text}: {[*t.body.function, *t.body.argument]}")
         for stop in (terminals.get(name, t) for name in t.stops):
-            fine = bool(stop.opens and t.body_loss) and stop.spelling[0].kind == "special"
-            fine = fine and stop is not t and not (stop.patterns or stop.trail or stop.loss)
+            fine = stop.spelling[0].kind == "special" or not t.body_loss
+            fine = fine and stop is not t and bool(stop.opens)
+            fine = fine and not (stop.patterns or stop.trail or stop.loss)
             text = '"stops" names opening tags of the system, a special piece first, not'
             need(fine, t.name, f"{text} {[*t.stops]}")
         closers = [o for o in rivals if t.stops and t.opens in o.closing and not o.mark]

@@ -20,6 +20,7 @@ from mypt_lint.derive.shape import LIKELY_SPECIAL, NotLearnedError, Shape
 from mypt_lint.derive.spec import spec
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect, SpecError
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.dialect import load
 
 CONVERSATIONS = 100  # of a level, for the proof
@@ -134,7 +135,8 @@ class _Deriving:
         if self.model.vocabulary is None:
             tags = {tag for text in literals_of(shape) for tag in LIKELY_SPECIAL.findall(text)}
             body = shape.tools.call_body if shape.tools is not None else ""
-            special |= tags.difference(getattr(body, "marks", ()))
+            words = "".join((*body.function, *body.argument)) if isinstance(body, Tags) else ""
+            special |= tags.difference(LIKELY_SPECIAL.findall(words))
         derived = Derived(self.name, files(self.name, shape, special), (), shape)
         vocabulary = None if self.encoding is None else self.model.path
         return derived.load(self.folder, vocabulary), derived.files

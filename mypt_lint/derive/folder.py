@@ -204,8 +204,10 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         row |= {} if block.blank else {"blank": False}
         row |= {"origin": "model"} if piece in ("thought", "call") and not opened else {}
         row |= {"body_loss": 1} if piece == "answer" or opened else {}
-        stops = piece == "answer" and not (block.closer or shape.ending[1])
-        row |= {"stops": _stops(shape, special)} if stops else {}
+        if piece == "answer" and not (block.closer or shape.ending[1]):
+            row |= {"stops": _stops(shape, special)}
+        elif piece == "results" and not block.closer:
+            row |= {"stops": ["ANSWER_OPEN"] + ["ANSWER_LEAD"] * bool(shape.lead)}
         row |= {"role": piece} if piece == "thought" else {}
         if shape.tools is not None:
             row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}

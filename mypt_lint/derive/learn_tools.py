@@ -160,8 +160,8 @@ class ToolsLearner:
         self.each = opener.startswith(self.filled or _Q)
         opener = opener.removeprefix(self.filled)
         after_call = two.split(call)[1] if two is not None and two.count(call) > 1 else None
-        closer = (after_call or "").removesuffix(opener).rstrip()
-        closer = after.partition(end)[0] if end else closer
+        alone = after if end else self._text(steps()[:2]).rpartition(call)[2]
+        closer = alone.partition(end)[0] if end else alone
         rest = beside_text.partition(_X)[2] if _X in beside_text else None
         after_text = None if rest is None else rest.partition(opener + call)[0]
         called = call + closer + end

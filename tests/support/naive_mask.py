@@ -161,7 +161,13 @@ FORMATS = {
     "glm": Format(
         (
             *("[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<think>", "</think>"),
-            *("<tool_call>", "</tool_call>", "<|observation|>"),
+            *(
+                "<tool_call>",
+                "</tool_call>",
+                "<|observation|>",
+                "<tool_response>",
+                "</tool_response>",
+            ),
         ),
         (
             (r"<\|assistant\|>\n", MASKED, TRAINED),

@@ -11,7 +11,7 @@ from mypt_infer.controller import Controller
 from mypt_infer.controller.events import CallParsed, ToolResult
 from mypt_infer.controller.transcript import trainable
 from mypt_infer.run_format import Format, format_of
-from mypt_spec.states import begins_turn
+from mypt_spec.states import awaits_result, begins_turn
 from tests.support.scripted import (
     check_legal,
     controller_of,
@@ -92,6 +92,16 @@ def test_a_tool_that_cancels_leaves_a_whole_block() -> None:
     assert turn_end(events).reason == "cancelled"
     assert len(only(events, ToolResult)) == 2
     check_legal(controller)
+
+
+def test_a_result_may_come_after_the_tag_of_its_block() -> None:
+    """So a turn may end with a call, though a response binds the text of the answer."""
+    d = mypt_spec.dialect(NAME)
+    text = f"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n{asks(call(1))}\n"
+    for end, awaits in ((text, True), (text.replace(call(1), "Hi"), False)):
+        state = d.automaton.run(event.terminal for event in d.lex(end))
+        assert state is not None
+        assert awaits_result(state, d.automaton, d.table) is awaits
 
 
 def test_a_table_says_what_a_result_is() -> None:

@@ -117,6 +117,10 @@ NAMED = (
     WRAPS.replace('{"name": {{ call.function.name | tojson }}, "arguments": ', "{{ call.function.name }}\n")
     .replace("tojson }}}</call>", "tojson }}</call>").replace("<|tool|>\n", "<|tool|>")
 )  # fmt: skip
+# No tag ends an answer or results: the next opening tag does.
+UNENDED = WRAPS.replace("{% endfor %}<|end|>{% endif %}", "{% endfor %}{% endif %}").replace(
+    "\n{% if loop.last or messages[loop.index0 + 1].role != 'tool' %}<|end|>{% endif %}", ""
+)
 LEAVES = LEADS.replace("{% else %}</think>", "{% else %}<think></think>").replace(OFF, "<think>")
 Learn = Callable[[str], Derived]
 
@@ -532,7 +536,7 @@ def test_places_and_layouts_of_tools_are_learned(
     assert [part for part in parts if part not in derived.files[file]] == []
 
 
-@pytest.mark.parametrize("template", [WRAPS, NAMED])
+@pytest.mark.parametrize("template", [WRAPS, NAMED, UNENDED])
 def test_one_pair_of_tags_around_calls_and_results_is_learned(
     learn: Learn, tmp_path: Path, template: str
 ) -> None:
@@ -549,6 +553,7 @@ def test_one_pair_of_tags_around_calls_and_results_is_learned(
     episode, _ = dialect.read({"messages": messages})
     text = dialect.serialize(episode)
     assert text.count("calls>") == text.count("<|tool|>") * 2 == 2
+    assert dialect.table.openers["tool"].stops == ("ANSWER_OPEN",) * (template == UNENDED)
     assert result_opener(dialect.automaton, dialect.table).name == "RESULT_OPEN"
     assert dialect.read(dialect.write(episode)) == (episode, [])
 

@@ -22,7 +22,7 @@ from mypt_train.export.response_template import response_template
 from tests.support.build import Record, assistant, chat, function, lines, system, tool, user
 from tests.support.fast_paths import assert_same_ids
 from tests.support.naive_mask import naive_mask
-from tests.support.scripted import run_turn, tools_of
+from tests.support.scripted import run_turn, text_of, tools_of
 
 FOLDER = Path(__file__).parents[2] / "toy" / "glm"
 GLM = mypt_spec.dialect(FOLDER)
@@ -135,6 +135,17 @@ def test_a_turn_with_a_call_goes_on_after_its_result() -> None:
     assert "".join(d.text for d in deltas) == "Done"
 
 
+def test_a_turn_that_ends_early_has_the_results_of_all_calls() -> None:
+    call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    script = [*ids_of(f"{call}{call}"), GLM.table.special["<|observation|>"]]
+    tools = tools_of(f=lambda _: "r")
+    controller, _ = run_turn(script, tools, str(FOLDER), text="u", max_steps=1)
+    text = text_of(controller)
+    assert text.count("</tool_response>") == 2
+    assert text.endswith("</tool_response><|assistant|>\n")
+    assert GLM.parse_ids(controller.history.ids)[1] == []
+
+
 def test_a_stop_is_not_shown_as_a_block(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen(GLM)
     for token in [*ids_of("<think>t</think>Done"), GLM.table.special["<|user|>"]]:
@@ -156,7 +167,7 @@ def test_servers_stop_at_the_stops() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"USER_OPEN", "RE', '"USER", "RE', "\"stops\" names opening tags of the system.*not .'USER', 'RESULT_OPEN'."),
+        ('"USER_OPEN", "RE', '"USER", "RE', "\"stops\" names opening tags of the system.*not .'USER', 'RESULTS_OPEN'."),
         ('"USER_OPEN", "RE', '"THINK_OPEN", "RE', "not .'THINK_OPEN'"),
         ('closes = "think"', 'closes = ["think", "assistant"]\norigin = "model"\ndoc = "x"',
          "\"stops\" is of a block without a closing tag, 'assistant' has one"),
