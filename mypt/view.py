@@ -249,7 +249,7 @@ def _checker(
     from mypt_lint.check.detect import candidates, detect
     from mypt_lint.check.from_settings import checker, hidden
     from mypt_lint.run.plan import planned
-    from mypt_lint.run.shape import formats_of_texts
+    from mypt_lint.run.shape import format_of_texts
     from mypt_records.names import TEXTS
 
     plan = planned(options, usual=DEFAULTS)
@@ -263,9 +263,10 @@ def _checker(
     doubts: list[str] = []
     resolution = plan.resolved(source, doubts.append)
     if resolution.formatless and resolution.settings["records"] == TEXTS:
-        names, source = formats_of_texts(resolution.source)
+        name, doubt, source = format_of_texts(resolution.source)
+        doubts += [doubt] * bool(doubt)
         resolution = resolution._replace(
-            dialect=next(iter(names), resolution.dialect), source=source, formatless=False
+            dialect=name or resolution.dialect, source=source, formatless=False
         )
     judge = resolution.checker(options.vocab)
     return judge, kind, resolution.source, "; ".join(doubts), resolution.settings.counting

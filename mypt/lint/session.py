@@ -11,7 +11,6 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NoReturn
@@ -106,7 +105,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     plan = planned(options)
     chosen_options = template_options(options)
     if options.model:
-        from mypt_lint.derive.of_model import family_of
+        from mypt_lint.derive.of_model import report_family
         from mypt_lint.template.clean_chats import ByModel
         from mypt_lint.template.model import ModelFolder
 
@@ -115,11 +114,8 @@ def _plan(options: argparse.Namespace) -> Plan:
         model = ModelFolder(options.model, chosen_options)
         say = saying("mypt-lint", quiet=options.quiet)
         model.check_options(say)
-        with suppress(
-            OSError, RuntimeError, ValueError
-        ):  # no cache, or a template that takes too long
-            if not (options.quiet or chosen_options) and (name := family_of(model)):
-                say(f"the chat template writes the same text as --dialect {name}")
+        if not options.quiet:
+            report_family(model, say)
         plan.by_model = ByModel(model)
     plan.edits = any(name.startswith("sarif") for name in options.format or [plan.top["format"]])
     return plan

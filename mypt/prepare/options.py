@@ -149,6 +149,10 @@ def request_of(
             options = Options(**values | {"history": chosen.history or "keep"})
             model = model_format(chosen.model, options.template_options).model
             model.check_options(say)
+            if not chosen.quiet:
+                from mypt_lint.derive.of_model import report_family
+
+                report_family(model, say)
             plan.by_model = model.read
             say(f"the chat template writes {model.thoughts}")
             return (*plan.of_model(inputs, say), options)

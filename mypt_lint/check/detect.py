@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +24,7 @@ from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect, detectable_dialects, shaped
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
+from mypt_spec.states import open_blocks
 from mypt_spec.table import TEXT
 
 _HEAD = 1 << 18  # bytes looked at; more only until one line is whole
@@ -55,8 +56,8 @@ class Guess:
 class _Score(NamedTuple):
     """How well a dialect explains the beginning.
 
-    `fit` is minus the number of errors of records, or the length of the tags in a text; `explained`
-    counts lines that are explained, and `clean` those without error.
+    `fit` is minus the number of errors; `explained` counts lines that are explained, and `clean`
+    those without error.
     """
 
     fit: int
@@ -90,11 +91,15 @@ def detect(
     `blocks` does.
     """
     head, source = _head(source)
-    if kind == "record":
-        scores = _records(_unpacked(head, source), dialects, hidden)
-    else:
+    if kind != "record":
+        from mypt_records.shapes.text import formats_of
+
         beginning = replace(source, stream=io.BytesIO(head), size=None)
-        scores = _tagged(b"".join(block.data for block in blocks(beginning)), dialects)
+        text = b"".join(block.data for block in blocks(beginning)).decode("utf-8-sig", "replace")
+        names = formats_of(text, _fit if kind == "text" else lambda *_: 0)
+        named = mypt_spec.dialect(names[0]) if names else dialects[0]
+        return Guess(named, source, names[1:], bool(names))
+    scores = _records(_unpacked(head, source), dialects, hidden)
 
     def merit(dialect: Dialect) -> tuple[float, int]:
         fit, explained, _ = scores[dialect.name]
@@ -309,11 +314,39 @@ def error_count(record: object, dialect: Dialect) -> int:
     return _error_counts(record, dialect)[0]
 
 
-def _tagged(data: bytes, dialects: Sequence[Dialect]) -> dict[str, _Score]:
-    """Judges a text by how much of it is tags."""
-    text = data.decode("utf-8", "replace")
-    scores = {}
-    for dialect in dialects:
-        length = sum(len(event.text) for event in dialect.lex(text) if event.terminal != TEXT)
-        scores[dialect.name] = _Score(length, 0, length)
-    return scores
+def _fit(name: str, text: str) -> int:
+    """Returns how well a format fits the episodes of a text; the last may be cut off."""
+    dialect = mypt_spec.dialect(name)
+    pieces = [piece for _, piece in episodes_of(dialect, text)]
+    parsed = [dialect.parse(piece) for piece in pieces[:-1] or pieces]
+    return min((episode is not None) + (not findings) for episode, findings in parsed)
+
+
+def episodes_of(dialect: Dialect, text: str) -> Iterator[tuple[int, str]]:
+    """Yields the episodes of a text, with their beginnings.
+
+    Between blocks, a tag that is refused here but can begin an episode begins the next one, whether
+    this one is complete or not.
+    """
+    machine, table = dialect.automaton, dialect.table
+    state: int | None = machine.start
+    stacks = open_blocks(machine, table)
+    begin = 0
+    for event in dialect.lex(text):
+        here = machine.steps[state].get(event.terminal) if state is not None else None
+        starts = event.terminal in machine.steps[machine.start] and event.terminal != TEXT
+        at = event.at.span[0] if event.at.span else 0
+        if here is None and starts and at > begin and (state is None or not stacks[state]):
+            if text[begin:at].strip():
+                yield begin, _without_line_end(dialect, text[begin:at])
+            begin = at
+            here = machine.steps[machine.start][event.terminal]
+        gap = event.terminal == TEXT and here is None and event.text.isspace()
+        state = state if gap else here
+    if text[begin:].strip() or begin == 0:
+        yield begin, _without_line_end(dialect, text[begin:])
+
+
+def _without_line_end(dialect: Dialect, text: str) -> str:
+    last = dialect.lex(text)[-1:]
+    return text.removesuffix("\n") if last and last[0].terminal == TEXT else text

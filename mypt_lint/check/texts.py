@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from mypt_cli.jsonl.line import FROM_UTF16, IS_UTF16, is_utf16
 from mypt_lint.check.checker import Checker
+from mypt_lint.check.detect import episodes_of
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.trainer_rows import check_row
 from mypt_lint.proposals.candidates import text_candidates
@@ -18,7 +19,7 @@ from mypt_spec.bodies.json_body import read_body
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.episode import Episode, Event, Place
 from mypt_spec.findings import Finding
-from mypt_spec.states import awaits_result, model_writes, open_blocks
+from mypt_spec.states import awaits_result, model_writes
 from mypt_spec.table import END, TEXT, Terminal
 from mypt_spec.validator import Run
 
@@ -119,11 +120,7 @@ def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
     A byte order mark before the first one is passed over.
     """
     after_mark = len(_mark(text))
-    for begin, end in _episodes(checker, text[after_mark:]):
-        start = begin + after_mark
-        piece = text[start : end + after_mark]
-        last = checker.dialect.lex(piece)[-1:]
-        content = piece.removesuffix("\n") if last and last[0].terminal == TEXT else piece
+    for start, content in episodes_of(checker.dialect, text[after_mark:]):
         episode, findings = _look(checker, content)
         findings = (
             text_candidates(checker.dialect, content, findings, lambda new: _look(checker, new)[1])
@@ -131,7 +128,7 @@ def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
             else findings
         )
         selected = [checker.graded(f) for f in findings if checker.selects(f.code)]
-        yield TextEpisode(start, content, episode, selected)
+        yield TextEpisode(start + after_mark, content, episode, selected)
 
 
 def generation_units(checker: Checker, data: bytes, filename: str) -> Units:
@@ -171,32 +168,6 @@ def _unreadable(data: bytes) -> Finding | None:
         message = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8: {error.reason}"
         return Finding("MYP002", message, span=(start, start + 1), help="convert the file to UTF-8")
     return None
-
-
-def _episodes(checker: Checker, text: str) -> Iterator[tuple[int, int]]:
-    """Yields where the episodes of a text begin and end.
-
-    Between blocks, a tag that is refused here but can begin an episode begins the next one, whether
-    this one is complete or not.
-    """
-    dialect = checker.dialect
-    machine, table = dialect.automaton, dialect.table
-    state: int | None = machine.start
-    stacks = open_blocks(machine, table)
-    begin = 0
-    for event in dialect.lex(text):
-        here = machine.steps[state].get(event.terminal) if state is not None else None
-        starts = event.terminal in machine.steps[machine.start] and event.terminal != TEXT
-        at = event.at.span[0] if event.at.span else 0
-        if here is None and starts and at > begin and (state is None or not stacks[state]):
-            if text[begin:at].strip():
-                yield begin, at
-            begin = at
-            here = machine.steps[machine.start][event.terminal]
-        gap = event.terminal == TEXT and here is None and event.text.isspace()
-        state = state if gap else here
-    if text[begin:].strip() or begin == 0:
-        yield begin, len(text)
 
 
 def generation(checker: Checker, text: str, prompt: str = "") -> list[Finding]:

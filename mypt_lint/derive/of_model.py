@@ -9,19 +9,22 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.progress import waiting
+from mypt_cli.words import either
 from mypt_lint.derive.conversations import LEVELS
 from mypt_lint.derive.derive import derive
-from mypt_lint.derive.probe import Renderings
+from mypt_lint.derive.probe import Renderings, chat
 from mypt_lint.derive.proof import Level, prove
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.source import has_template
 from mypt_model.folder import dialect_of, newest
 from mypt_model.shape import ModelError
+from mypt_records.shapes.text import with_tags
 from mypt_spec import Dialect
 from mypt_spec.dialect import detectable_dialects, families
 from mypt_spec.table_file import grammar_root
@@ -55,7 +58,7 @@ def dialect_of_model(
 
 
 def family_of(source: ModelFolder) -> str:
-    """Returns the name of the shipped format whose text is that of a chat template; "" for none.
+    """Returns the names of shipped formats whose text is that of a chat template; "" for none.
 
     It is recognized by 40 conversations, and kept in the cache. Raises OSError, or RuntimeError for
     a user without a home, if it cannot be kept.
@@ -67,17 +70,29 @@ def family_of(source: ModelFolder) -> str:
     else:
         names = sorted({*mypt_spec.dialects(), *families()} - {*detectable_dialects()})
         with Renderings(source) as render:
+            names = with_tags(names, render.text(chat("Hi", "Yes")) or "")
             counts = {name: _count(mypt_spec.dialect(name), render) for name in names}
-        name = max(counts, key=lambda name: counts[name])
-        _write(folder, {_FAMILY: name if counts[name] else ""})
+        best = [name for name in names if counts[name] == max(counts.values()) > 0]
+        _write(folder, {_FAMILY: either(best) if best else ""})
     return file.read_text(encoding="utf-8")
+
+
+def report_family(source: ModelFolder, say: Callable[[str], None]) -> None:
+    """Tells `say` the family of a chat template without options, if it has one."""
+    with suppress(OSError, RuntimeError, ValueError):  # no cache, or a template that takes too long
+        if not source.templates[0].options and (name := family_of(source)):
+            say(f"the chat template writes the same text as --dialect {name}")
 
 
 def _count(dialect: Dialect, render: Renderings) -> int:
     """Returns how many conversations are equal; 0 if one differs, or few chats are taken."""
-    levels = [prove(dialect, render, Level(name), range(_CONVERSATIONS)) for name in LEVELS]
-    fits = levels[0].equal >= _CONVERSATIONS / 2 and not any(level.unequal for level in levels)
-    return sum(level.equal for level in levels) if fits else 0
+    count = 0
+    for name in LEVELS:
+        level = prove(dialect, render, Level(name), range(_CONVERSATIONS))
+        if level.unequal or (not count and level.equal < _CONVERSATIONS / 2):
+            return 0
+        count += level.equal
+    return count
 
 
 def _format_of(model: Path, say: Callable[[str], None]) -> str:

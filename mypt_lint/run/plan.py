@@ -29,7 +29,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import Guess, candidates, detect, elsewhere_than, in_order
 from mypt_lint.check.foreign import ReadInDialect
 from mypt_lint.check.from_settings import checker, hidden
-from mypt_lint.run.shape import about, formats_of_texts, shape_note, with_shape
+from mypt_lint.run.shape import about, format_of_texts, shape_note, with_shape
 from mypt_lint.settings.config import Config, config_of
 from mypt_lint.settings.options import DEFAULTS
 from mypt_lint.settings.selection import UnknownRuleError, chosen
@@ -183,8 +183,10 @@ class Plan:
         if options["dialect"] != AUTO:
             options, source = with_shape(options, source, definite=True)
             if options["records"] == TEXTS and options.origin("dialect") == "default":
-                names, source = formats_of_texts(source)
-                options = options.having(dialect=next(iter(names), options["dialect"]))
+                name, doubt, source = format_of_texts(source)
+                if doubt:
+                    raise UsageError(f"{source.path}: {doubt}")
+                options = options.having(dialect=name or options["dialect"])
             shape = options["records"]
             if shape in DETECTABLE and self.of(source.path)["records"] != shape:
                 say(f"{source.path}: {shape_note(shape, options['dialect'])}")

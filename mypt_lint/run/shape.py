@@ -14,12 +14,13 @@ import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.parser import dialect_name
+from mypt_cli.words import either
 from mypt_lint.check.detect import beginning, failures, mentions, of_a_dialect
 from mypt_lint.settings.settings import Settings
 from mypt_records.chat import ROLES
 from mypt_records.names import AUTO, DETECTABLE, OTHER
 from mypt_records.reading import closest_key
-from mypt_spec.dialect import RECORDS, Dialect, detectable_dialects, folder
+from mypt_spec.dialect import RECORDS, Dialect, detectable_dialects, families, folder
 from mypt_spec.extra_keys import extra_key
 from mypt_spec.findings import Finding
 
@@ -61,14 +62,16 @@ def _reads_others(name: str) -> bool:
     return name in (AUTO, *mypt_spec.dialects()) or (folder(name) / RECORDS).is_file()
 
 
-def formats_of_texts(source: Source) -> tuple[tuple[str, ...], Source]:
-    """Returns the dialects of the first texts, the most frequent first, and the source."""
-    from mypt_records.shapes.text import format_of
+def format_of_texts(source: Source) -> tuple[str, str, Source]:
+    """Returns the format that explains most of the first texts, doubts about it, and the source."""
+    from mypt_records.shapes.text import formats_of
 
     records, source = beginning(source)
     texts = [record.get("text") for record in records if isinstance(record, dict)]
-    names = Counter(format_of(text) for text in texts if isinstance(text, str))
-    return tuple(name for name, _ in names.most_common() if name), source
+    names = Counter(name for t in texts if isinstance(t, str) for name in formats_of(t))
+    best = [name for name in names if names[name] == max(names.values())]
+    doubt = f"the texts may be {either(best)}; choose with --dialect"
+    return next(iter(best), ""), doubt * (len(best) > 1 and best[0] in families()), source
 
 
 def guessed(records: Sequence[object], name: str, *, definite: bool) -> str:

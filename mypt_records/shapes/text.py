@@ -4,53 +4,84 @@ The tags tell the dialect, which reads the text. The chat has no messages: the d
 them than a chat could say.
 """
 
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import mypt_spec
 from mypt_records.chat import Chat
 from mypt_records.reading import Reader
+from mypt_spec.dialect import families, folder
+from mypt_spec.findings import Finding
 from mypt_spec.table import TEXT
 
 ABOUT = "serialised texts (text)"
 PROMPT = ""
 TOP = frozenset({"text", "language"})
 _BEGINNING = 20_000  # characters that are looked at for tags
+_parsed = lru_cache(maxsize=16)(lambda name, text: mypt_spec.dialect(name).parse(text))
 
 
 def fit(record: dict[str, Any]) -> int:
     text = record.get("text")
-    return 1 if isinstance(text, str) and format_of(text) else 0
+    return 1 if isinstance(text, str) and formats_of(text) else 0
+
+
+def _fit(name: str, text: str) -> int:
+    """Returns how well a format fits a text: 0 if it is illegal there, 2 if it has no findings."""
+    episode, findings = _parsed(name, text)
+    return (episode is not None) + (not findings)
 
 
 @lru_cache(maxsize=16)  # the shape is asked for, and then the text is read
-def format_of(text: str) -> str:
-    """Returns the dialect whose tags are most of a text; empty where it has no tags.
+def formats_of(text: str, fit: Callable[[str, str], int] = _fit) -> tuple[str, ...]:
+    """Returns the dialects that explain a text best, or families that are better.
 
-    Of dialects that have these tags in common, it is the first in which the text is legal.
+    They have most tags: a format in which tags of others are text allows faults beside them. Of
+    those that have them in common, they fit best. A text without tags has none.
     """
+    for others in ((), families()):
+        names = _with_most_tags((*mypt_spec.dialects(), *with_tags(others, text)), text)
+        fits = {name: fit(name, text) for name in names}
+        best = tuple(name for name in fits if fits[name] == max(fits.values()))
+        if 2 in fits.values():
+            break
+    return tuple(name for name in best if name not in families()) or best
+
+
+def _with_most_tags(names: Iterable[str], text: str) -> tuple[str, ...]:
+    """Returns the formats whose tags are most of a text; none where it has no tags."""
     lengths = {
         name: sum(
-            len(event.text)
+            len(event.text.strip())
             for event in mypt_spec.dialect(name).lex(text[:_BEGINNING])
             if event.terminal != TEXT
         )
-        for name in mypt_spec.dialects()
+        for name in names
     }
-    most = max(lengths.values())
-    best = [name for name, length in lengths.items() if length == most > 0]
-    if len(best) < 2:
-        return best[0] if best else ""
-    legal = (name for name in best if mypt_spec.dialect(name).parse(text)[0] is not None)
-    return next(legal, best[0])
+    most = max(lengths.values(), default=0)
+    return tuple(name for name, length in lengths.items() if length == most > 0)
+
+
+def with_tags(names: Iterable[str], text: str) -> list[str]:
+    """Returns the formats of which a special token is in a text; they are not loaded for it."""
+    return [name for name in names if any(tag in text for tag in _special(name))]
+
+
+@cache
+def _special(name: str) -> tuple[str, ...]:
+    table = (folder(name) / "tokens.toml").read_text(encoding="utf-8")
+    return tuple(re.findall(r'special = "([^"\\]+)"', table))
 
 
 def read(record: dict[str, Any]) -> Chat:
     """Returns a record as a chat without messages. Never raises."""
     reader = Reader()
     text = reader.string(record.get("text"), "/text", "text")
-    name = format_of(text.text) if text is not None else ""
+    formats = formats_of(text.text) if text is not None else ()
+    name = next(iter(formats), "")
     if record.get("text") is None:
         reader.add("MYP102", 'the record has no "text"', "", hint='add "text": "..."')
     elif text is not None and not name:
@@ -58,8 +89,11 @@ def read(record: dict[str, Any]) -> Chat:
         reader.add("MYP104", f"the text has tags of no known format; known are {names}", "/text")
     elif text is not None:
         dialect = mypt_spec.dialect(name)
-        episode, faults = dialect.parse(text.text)
+        episode, faults = _parsed(name, text.text)
         faults = faults if episode is None else [*faults, *dialect.validate(episode)]
+        if episode is None and name in families():  # nobody knows which of them is meant
+            fault = f"the text has tags of {', '.join(formats)}, and is not legal"
+            faults = [Finding("MYP104", fault, help=f"use --dialect {name} to see why")]
         reader.findings += [replace(f, pointer="/text", fix=None) for f in faults]
     chat = reader.chat("text", record, (), None, top=TOP, used=("text",))
     return replace(chat, serialised=name)

@@ -21,6 +21,7 @@ from mypt.prepare.cli import main as prepare
 from mypt.view import main as view
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.check.detect import candidates, detect, elsewhere, elsewhere_than, error_count
+from mypt_records.shapes.text import formats_of
 from mypt_spec.dialect import detectable_dialects
 from tests.support.build import assistant, call, chat, lines, native, system, tool, user, write
 from tests.support.conversion import FEATURES
@@ -329,3 +330,54 @@ def test_what_settings_ignore_is_no_sign_of_another_dialect(
         names[text] = detected.split()[0], capsys.readouterr().out.split()[1]
     assert names[""] == ("mypt-3b", "mypt-3b")
     assert {*names.values()} - {names[""]} == {("mypt", "mypt")}
+
+
+def text_of(name: str, *messages: Any) -> str:
+    d = mypt_spec.dialect(name)
+    prompt = {"system": "S"} if name == "gabgpt" else {}
+    episode, findings = d.check(chat(*messages) | prompt)
+    assert episode is not None, findings
+    return d.serialize(episode)
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "names"),
+    [
+        ("gemma2", "", ("gemma2", "gemma3")),
+        ("phi4", "", ("phi4",)),
+        ("mistral-v1", "", ("mistral-v1",)),
+        ("qwen2.5", "", ("chatml", "qwen3")),  # whose texts are legal there, too
+        ("glm4.5", "</think>", ("glm4.5", "glm5")),  # not GLM-4: there <think> is text
+        ("qwen3", "</think>", ("qwen3",)),  # not SmolLM2, for the same reason
+        ("gabgpt", "<|end|>", ("gabgpt",)),  # not Phi-3, which has the same tags
+    ],
+)
+def test_families_are_detected_by_their_tags(
+    name: str, without: str, names: tuple[str, ...]
+) -> None:
+    thought = {"reasoning_content": "Hm."} if without == "</think>" else {}
+    text = text_of(name, user("Hi"), assistant("Hello, you.") | thought).replace(without, "", 1)
+    assert formats_of(text) == names
+    for several in (text, f"{text}\n{text}"):
+        best, others, _ = guess(several.encode(), "text")
+        assert (best, *others)[: len(names)] == names
+
+
+def test_of_families_that_fit_equally_none_is_chosen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = text_of("gemma2", user("Hi"), assistant("Hello, you."))
+    write("a.jsonl", {"text": text})
+    write("b.jsonl", {"text": text.replace("<end_of_turn>", "")})
+    assert main(["a.jsonl"]) == 0
+    capsys.readouterr()
+    assert main(["b.jsonl"]) == 1
+    out = capsys.readouterr().out
+    assert "MYP104" in out
+    assert "the text has tags of gemma2, gemma3, and is not legal" in out
+    assert "use --dialect gemma2 to see why" in out
+    assert prepare(["a.jsonl", "--out", "sft", "--vocab", "gpt2"]) == 2
+    assert "the texts may be gemma2 or gemma3; choose with --dialect" in capsys.readouterr().err
+    assert view(["a.jsonl"]) == 0
+    assert "the texts may be gemma2 or gemma3; choose with --dialect" in capsys.readouterr().err
