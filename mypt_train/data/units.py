@@ -35,13 +35,11 @@ def encoded(
     *,
     size: int = SIZE,
     begins: bool = True,
-    skip: int = 0,
 ) -> Iterator[Encoded]:
     """Yields blocks of lines as unit files, each of about `size` bytes of input.
 
     A unit file ends after the line with which it has `size` bytes, however the blocks are cut.
-    `begins` says that row 1 begins the file. The first `skip` unit files are left out, and their
-    lines are not encoded. Raises UsageError for an input that cannot be read.
+    `begins` says that row 1 begins the file. Raises UsageError for an input that cannot be read.
     """
     encoder = _encoder(options, rules)
     unit = Encoded(encoder)
@@ -50,18 +48,15 @@ def encoded(
         row = block.first_row
         for lines, length in _cut(block, size, max(unit_bytes, 0)):
             unit_bytes = max(unit_bytes, 0) + length
-            if skip > 0:
-                pass
-            elif lines is None:
+            if lines is None:
                 unit.take(LineOutcome(REFUSED, findings=(unread(block),)), row)
             else:
                 unit.add(lines, row, begins=begins)
             row += 1 if lines is None else len(lines)
             if unit_bytes >= size:
-                if skip <= 0:
-                    yield unit
-                unit_bytes, unit, skip = -1, Encoded(encoder), skip - 1
-    if unit_bytes >= 0 and skip <= 0:
+                yield unit
+                unit_bytes, unit = -1, Encoded(encoder)
+    if unit_bytes >= 0:
         yield unit
 
 

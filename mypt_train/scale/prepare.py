@@ -187,7 +187,7 @@ def _run(
     if workers <= 1 or len(todo) <= 1:
         reading(0)
         for number in todo:
-            run_unit(plan, number, alone=True, progress=reading)
+            run_unit(plan, number, progress=reading)
             yield number
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -225,4 +225,4 @@ def _begin(plan: Plan) -> None:
 
 
 def _one(number: int) -> None:
-    run_unit(_plans[0], number, alone=True)
+    run_unit(_plans[0], number)

@@ -11,7 +11,6 @@ input. So one of them is in memory at a time, and one unit on the disk.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from mypt_cli.jsonl.blocks import Block
 from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
@@ -19,42 +18,36 @@ from mypt_train.scale.planning import places
 from mypt_train.scale.planning.pieces import Piece, piece_blocks
 from mypt_train.scale.planning.plan import Plan
 from mypt_train.scale.planning.proof import ChangedError, PieceProof, prove_whole, state
-from mypt_train.scale.unit.making import growing, putting
+from mypt_train.scale.unit.making import putting
 from mypt_train.scale.unit.report import UnitReport
 
 Progress = Callable[[int], None]
 
 
-def run_unit(
-    plan: Plan, number: int, *, alone: bool = False, progress: Progress = lambda _: None
-) -> UnitReport:
+def run_unit(plan: Plan, number: int, *, progress: Progress = lambda _: None) -> UnitReport:
     """Makes a unit, and puts it and its report into the store of the data set.
 
-    With `alone`, what a killed process has made of a long unit is kept. `progress` is told the
-    bytes of the inputs that are read. Raises ChangedError for an input that is not as it was
-    planned; UsageError, StoreError and OSError for what cannot be read or written.
+    `progress` is told the bytes of the inputs that are read. Raises ChangedError for an input that
+    is not as it was planned; UsageError, StoreError and OSError for what cannot be read or written.
     """
     store, unit = plan.store(), plan.units[number]
 
     def reading(position: int) -> None:  # `before` and `piece` are those of the loop
         progress(before + min(position - piece.start, plan.bytes_of(piece)))
 
-    with growing(plan, number) if alone else putting(plan, number) as out:
+    with putting(plan, number) as out:
         before = 0
         for piece in unit:
-            skip = sum((part.file, part.piece) == (piece.file, piece.start) for part in out.parts)
-            for item in _encoded(plan, piece, reading, skip=skip):
+            for item in _encoded(plan, piece, reading):
                 out.add(piece, item)
             before += plan.bytes_of(piece)
     report = out.report(number)
     store.put(places.report(number), report.dumped())
-    if alone:
-        Path(plan.out, places.parts(number)).unlink(missing_ok=True)
     return report
 
 
-def _encoded(plan: Plan, piece: Piece, progress: Progress, *, skip: int) -> Iterator[Encoded]:
-    """Yields a piece as unit files, but for the first `skip`; `progress` is told where it is read.
+def _encoded(plan: Plan, piece: Piece, progress: Progress) -> Iterator[Encoded]:
+    """Yields a piece as unit files; `progress` is told where it is read.
 
     It is proved that the piece is as it was planned, at the latest after it.
     """
@@ -62,14 +55,14 @@ def _encoded(plan: Plan, piece: Piece, progress: Progress, *, skip: int) -> Iter
     before, proof = state(source), None
     if source.local:
         # What has to be proved as a whole may be read in any order.
-        if source.cut == "lines" and piece.sha256:
+        if source.cut == "lines":
             proof = PieceProof(source, piece)
         else:
             prove_whole(source)
     blocks = piece_blocks(source, piece, block_size=BATCH, observe=proof.take if proof else None)
     yield from encoded(  # a unit file at a time
         _with_progress(blocks, progress), plan.options, source.rules,
-        size=SIZE, begins=piece.start == 0, skip=skip,
+        size=SIZE, begins=piece.start == 0,
     )  # fmt: skip
     if proof:
         proof.prove()

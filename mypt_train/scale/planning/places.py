@@ -2,7 +2,6 @@
 
 plan.json                    what is prepared; .work/plan.json, where one process does all
 .work/units/00000.bin        the units, encoded; and .json, what each holds, written after it
-.work/units/00000.parts      what a process that is alone has made of a long unit, until its report
 .work/failed/00000-1.json    why a unit failed, one object for each try, from 1
 .work/sealed.json            which units the data set is made of
 .work/repeats/00000.bin      which samples of a group repeat an earlier one
@@ -22,7 +21,6 @@ ALONE = f"{WORK}/{PLAN}"
 # Each returns a key from the number of a unit, group or bucket; `failed` also takes that of a try.
 unit = f"{UNITS}/{{:05}}.bin".format
 report = f"{UNITS}/{{:05}}.json".format
-parts = f"{UNITS}/{{:05}}.parts".format
 failed = f"{FAILED}/{{:05}}-{{}}.json".format
 repeats = f"{WORK}/repeats/{{:05}}.bin".format
 group = f"{GROUPS}/{{:05}}.json".format
