@@ -41,6 +41,11 @@ _BRACKETS = re.compile(r"\s*\[\s*[A-Za-z_][^\[\](){}\"']*\(.*\)\s*\]\s*\Z", re.D
 _NAME = re.compile(r"(?<=[\[,])\s*([A-Za-z_][^\[\](){},\"'=]*)\(")
 
 
+def holds_calls(texts: Iterable[str], joined: str) -> bool:
+    """Returns whether some texts, here also joined by line ends, may hold calls or results."""
+    return CALL in joined or _BETWEEN["result"][0] in joined or any(map(_BRACKETS.match, texts))
+
+
 def read_out(chat: Chat, kinds: Collection[str] = (CALLS,)) -> Chat:
     """Returns a chat in which calls and thoughts that answers hold as text are such."""
     messages, extra = chat.messages, list[Finding]()

@@ -2,7 +2,9 @@
 
 Input: a decoded record. Output: a `Skeleton`, for findings_cache.py. Most records of a file differ
 in their texts alone, and most texts are clean: nothing in them is found by any rule, whatever is
-around them. A record with calls, with parts, or with a text that is not clean has no skeleton.
+around them. Without a format, this is true of tools that are clean by themselves, too, and of
+arguments that fit them: signs replace both. A record with other calls, with parts, or with a text
+that is not clean has no skeleton.
 """
 
 import math
@@ -13,25 +15,36 @@ import msgspec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.answered import longest
 from mypt_lint.fast.clean_texts import CleanTexts
+from mypt_lint.fast.clean_tools import CHAT, Declared
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_lint.fast.skeleton import NoSkeletonError, Placeholders, Skeleton
+from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
 from mypt_records.checks.characters import odd
 from mypt_records.checks.control import strings_of
 from mypt_records.checks.leftovers import suspicious
 from mypt_records.checks.media import LISTS
+from mypt_records.checks.tools import NAME
 from mypt_records.checks.wording import worded
 from mypt_records.reading import LABELS
-from mypt_records.written import CALL
+from mypt_records.shapes import read
+from mypt_records.written import holds_calls
+from mypt_spec.bodies.plain_schema import plain_tools, written
 from mypt_spec.bodies.strict_json import escape
+from mypt_spec.memo import Memo
 
 _LONGEST = 1 << 20  # bytes of a line
-_TEXTS = frozenset({"content", "value", "text", "reasoning_content", "thinking", "reasoning"})
+_TEXTS = frozenset({
+    "content", "value", "text", "reasoning_content", "thinking", "reasoning", "tool_call_id",
+})  # fmt: skip
 _ROLE = frozenset({"from", "role"})
 # Findings about these depend on their values: the help about a label that is a number names one.
 _READ_VALUES = frozenset({"tools", "functions", "language", *LABELS})
 _NOT_CACHEABLE = frozenset({"text", "history", "response_format"})
 _SMALL = 1 << 53
 _WRITTEN = (str, bool, type(None))
+_LISTS, _ROOM = 2000, 8 << 20  # lists of tools that are remembered; bytes of all
+_NAME = b"name "  # begins the keys of names among those of JSON values
+_OF_CALL = frozenset({"id", "type", "function"})
+_OF_FUNCTION = frozenset({"name", "arguments"})
 
 
 class ChatSkeletons:
@@ -42,23 +55,32 @@ class ChatSkeletons:
 
     def __init__(self, checker: Checker) -> None:
         self.longest = min(_LONGEST, _LONGEST if checker.formatless else longest(checker))
-        d = checker.dialect
+        self.checker, d = checker, checker.dialect
+        self._declared = Memo[bytes, Declared | None](_LISTS, room=_ROOM)
         self.texts = None if checker.formatless else CleanTexts(d.table, d.automaton)
         self.controls = [strings_of(table).pattern for table in ("formats", "thoughts")]
         self.encode = msgspec.json.Encoder().encode
+        self.decode = msgspec.json.Decoder().decode
 
     def of(self, record: dict[str, Any]) -> Skeleton:
         """Returns the skeleton of a record that msgspec has decoded. Raises NoSkeletonError."""
         out = Skeleton(strings=len(record), foreign=True)
         texts = Placeholders(out)
+        calls: list[tuple[str, dict[str, Any]]] = []
         for key, value in record.items():
-            out.rest[key] = self._top(key, value, texts)
+            out.rest[key] = self._top(key, value, texts, calls)
         if not self._are_clean(list(texts.signs)):
             raise NoSkeletonError
+        if calls and (record.get("tools") or "functions" in record):
+            tools = out.tools
+            if tools is None or not all(
+                name in tools.names and tools.fit(name, [a]) for name, a in calls
+            ):
+                raise NoSkeletonError("something may be found in a call")
         return out
 
-    def _top(self, key: str, value: Any, texts: Placeholders) -> Any:
-        """Returns a top-level value as it is in the rest."""
+    def _top(self, key: str, value: Any, texts: Placeholders, calls: list[Any]) -> Any:
+        """Returns a top-level value as it is in the rest; notes the calls of messages."""
         if key in _NOT_CACHEABLE or (key in LISTS and value):
             raise NoSkeletonError
         out, kind = texts.out, value.__class__
@@ -70,9 +92,9 @@ class ChatSkeletons:
             if not all(map(_ROLE.isdisjoint, messages)):
                 if len(messages) < len(value):
                     raise NoSkeletonError  # its texts stay, but others are compared with them
-                return [_message(item, texts) for item in messages]
+                return [self._message(item, texts, calls) for item in messages]
         elif kind is dict and not _ROLE.isdisjoint(value):
-            return _message(value, texts)
+            return self._message(value, texts, calls)
         elif kind is int or kind is float:
             if not (-_SMALL < value < _SMALL if kind is int else math.isfinite(value)):
                 raise NoSkeletonError
@@ -82,7 +104,11 @@ class ChatSkeletons:
             return 0 if kind is int else 0.5
         elif kind in _WRITTEN:
             return value
-        out.strings += unescaped_quotes(self.encode(value)) // 2
+        encoded = self.encode(value)
+        out.strings += unescaped_quotes(encoded) // 2
+        if key == "tools" and kind is list and value and self.texts is None:
+            out.tools = self._clean_tools(value, encoded)
+            return value if out.tools is None else [texts.hidden(value, encoded)]
         if key[:1] != "_":
             return value
         out.others[f"/{escape(key)}"] = value
@@ -95,22 +121,81 @@ class ChatSkeletons:
         joined = "\n".join(texts)
         if any(pattern.search(joined) for pattern in self.controls) or suspicious(texts, joined):
             return False
-        if CALL in joined or odd(joined) or worded(texts, joined):
+        if holds_calls(texts, joined) or odd(joined) or worded(texts, joined):
             return False
         return self.texts is None or self.texts.are_clean(texts)
 
+    def _clean_tools(self, value: list[Any], encoded: bytes) -> Declared | None:
+        """Returns definitions that are clean by themselves; None for others."""
+        if encoded in self._declared.entries:
+            return self._declared.entries[encoded]
+        plain = plain_tools(encoded)
+        parameters = {} if plain is None else plain[1]
+        clean = plain is not None and (
+            all(map(NAME.fullmatch, parameters))
+            and all(p is msgspec.UNSET or p.type is not msgspec.UNSET for p in parameters.values())
+            and unescaped_quotes(written(plain[0])) == unescaped_quotes(encoded)
+        )
+        names, declared = [*parameters], None
+        if not clean and encoded.count(b"[") + encoded.count(b"{") <= DEEP:
+            record = self.decode(CHAT + encoded + b"}")
+            tools = read(record, self.checker.shape).tools or ()
+            names = [tool.name.text for tool in tools if tool.name is not None]
+            clean = len(names) == len(value) and not self.checker.record_findings(record)
+        if clean:
+            declared = Declared(encoded, parameters, names)
+        return self._declared.keep(encoded, declared, len(encoded))
 
-def _message(message: dict[str, Any], texts: Placeholders) -> dict[str, Any]:
-    """Returns a message as it is in the rest. Raises NoSkeletonError if it is more than a text."""
-    out: dict[str, Any] = {}
-    strings = len(message)
-    for key, value in message.items():
-        if value.__class__ is str:
-            strings += 1
-            out[key] = texts.of(value) if key in _TEXTS else value
-        elif value is None or value.__class__ is bool or value == []:
-            out[key] = value
-        else:
+    def _message(self, message: dict[str, Any], texts: Placeholders, calls: list[Any]) -> Any:
+        """Returns a message as it is in the rest. Raises NoSkeletonError for unknown values."""
+        out: dict[str, Any] = {}
+        strings = len(message)
+        for key, value in message.items():
+            if value.__class__ is str:
+                strings += 1
+                out[key] = texts.of(value) if key in _TEXTS else value
+                if key == "name":  # that of a call before has its sign
+                    out[key] = texts.placeholders.get(_NAME + value.encode(), value)
+            elif value is None or value.__class__ is bool or value == []:
+                out[key] = value
+            elif key == "tool_calls" and self.texts is None and value.__class__ is list:
+                out[key] = [self._call(call, texts, calls) for call in value]
+            else:
+                raise NoSkeletonError
+        texts.out.strings += strings
+        return out
+
+    def _call(self, call: Any, texts: Placeholders, calls: list[Any]) -> dict[str, Any]:
+        """Returns a call as it is in the rest, and notes it. Raises NoSkeletonError for others."""
+        function = call.get("function") if call.__class__ is dict else None
+        if function.__class__ is not dict or not (
+            call.keys() <= _OF_CALL and function.keys() == _OF_FUNCTION
+        ):
             raise NoSkeletonError
-    texts.out.strings += strings
-    return out
+        name, arguments = function["name"], function["arguments"]
+        texts.out.strings += len(call) + 3
+        value = self.decode(arguments) if arguments.__class__ is str else arguments
+        if name.__class__ is not str or value.__class__ is not dict or None in value.values():
+            raise NoSkeletonError
+        encoded = self.encode(value)
+        if encoded.count(b"[") + encoded.count(b"{") > DEEP:
+            raise NoSkeletonError("deep")
+        key, quotes = encoded, unescaped_quotes(encoded)
+        if value is not arguments:
+            key = b'"' + arguments.encode()
+            if quotes != unescaped_quotes(key) - 1:
+                raise NoSkeletonError("a key occurs twice")
+            quotes = 2
+        texts.out.strings += quotes // 2
+        calls.append((name, value))
+        sign = texts.hidden(arguments, key)
+        function = {"name": texts.hidden(name, _NAME + name.encode()) if name else name}
+        out = {"function": function | {"arguments": {sign: 0} if value is arguments else sign}}
+        for other in call.keys() - out.keys():
+            text = call[other]
+            if text.__class__ is str:
+                texts.out.strings += 1
+            elif text is not None:
+                raise NoSkeletonError
+            out[other] = texts.of(text) if other == "id" and text else text
+        return out

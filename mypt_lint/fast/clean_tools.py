@@ -40,7 +40,7 @@ _MANY = 8  # calls of a tool for which its schema is compiled at once
 _JSON = "tfnNITF"  # letters with which a text may begin that is JSON, or a word of Python
 _scalar = {kind: name for kind, name in JSON_TYPES.items() if kind not in (list, dict)}.get
 Arguments = Sequence[dict[str, Any]]
-_CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
+CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
 
 
 class CleanTools:
@@ -161,7 +161,7 @@ class CleanTools:
     def _are_clean(self, raw: bytes, plain: bytes | None) -> bool:
         """Returns whether definitions are clean; `plain` ones are proved but for their text."""
         if plain is None:
-            return not self.checker.line(_CHAT + raw + b"}", row=2, filename="")
+            return not self.checker.line(CHAT + raw + b"}", row=2, filename="")
         if not self.plain:
             return self._comes_back(raw, plain)
         return self.texts.are_clean_in(plain, lambda: self.decode(raw))
@@ -187,13 +187,14 @@ class CleanTools:
 class Declared:
     """The parameters of a list of tools, as JSON or as `plain_tools` returns them.
 
-    `plain` are those that it returns by their names, if any.
+    `plain` are those that it returns by their names, if any; `names` are those of all tools, where
+    they are known.
     """
 
-    __slots__ = ("_schemas", "plain", "tools")  # many are kept
+    __slots__ = ("_schemas", "names", "plain", "tools")  # many are kept
 
-    def __init__(self, tools: Any, plain: Mapping[str, Any]) -> None:
-        self.tools, self.plain = tools, plain
+    def __init__(self, tools: Any, plain: Mapping[str, Any], names: Sequence[str] = ()) -> None:
+        self.tools, self.plain, self.names = tools, plain, names
         self._schemas: dict[str, Any] | None = None
 
     def _schema(self, name: str) -> Any:

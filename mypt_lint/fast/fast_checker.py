@@ -30,9 +30,13 @@ class FastChecker:
         for n, (i, raw) in enumerate(doubtful):
             if raw == last:  # as in a run of blank lines
                 items = [item.at_row(row + i) for item in out[-1][1]]
-            elif self.by_model and clean[n]:
+            elif self.by_model and (chat := clean[n]):
                 self.by_model.model.stopped = 0
                 items = []
+                if chat.findings:
+                    where = {"row": row + i, "filename": filename}
+                    items = [*self.checker.locate(chat.findings, raw, **where, unique=True)]
+                    items.sort(key=lambda item: item.sort_key)
             elif self.checker.by_model:  # what it makes of a text is no matter of its skeleton
                 items = self.checker.line(raw, row=row + i, filename=filename)
             else:

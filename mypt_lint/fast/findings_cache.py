@@ -134,7 +134,7 @@ class FindingsCache:
 
     def _learn(self, key: bytes, skeleton: Skeleton) -> tuple[CachedFinding, ...] | None:
         """Checks a rest and remembers its findings."""
-        findings = self.plain.record_findings(skeleton.rest)
+        findings = self.plain.record_findings(skeleton.example)
         entry: tuple[CachedFinding, ...] | None = None
         if len(findings) <= _FINDINGS:
             with suppress(NoSkeletonError):
@@ -154,7 +154,9 @@ def cached(finding: Finding, skeleton: Skeleton) -> CachedFinding:
     if any(map(SIGN.search, words)) or (fix is not None and fix.edits):
         raise NoSkeletonError("a finding quotes a text")
     if skeleton.foreign and (
-        finding.span is not None or (fix is not None and finding.code != METADATA)
+        finding.span is not None
+        or (fix is not None and finding.code != METADATA)
+        or skeleton.values
     ):
         raise NoSkeletonError("what is found inside a text is not true of others")
     before, marked = None, ""

@@ -27,7 +27,7 @@ the record to the checker as it is.
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -55,7 +55,7 @@ SIGN = re.compile(f"[{chr(_TEXTS)}-{chr(_END - 1)}]|\\\\ue")  # or how `repr` wr
 _VALUE = re.compile(f"[{chr(_VALUES)}-{chr(_END - 1)}]")
 _LONGEST = 1 << 14  # code points of a text that is taken apart
 _LANGUAGE = "en"  # replaces any language
-_DEEP = MAX_DEPTH - 20  # brackets of a value
+DEEP = MAX_DEPTH - 20  # brackets of a value
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _ENTRIES, _ROOM = 200, 800_000  # texts at the top whose pieces are remembered; code points
@@ -73,7 +73,8 @@ class Skeleton:
 
     Texts are by the code point of the sign, JSON values by the sign. `others` are values, by their
     pointers, that other values replace. `strings` counts the strings of the original record, keys
-    too. `foreign`: it is one of other tools, whose texts may be JSON.
+    too. `foreign`: it is one of other tools, whose texts may be JSON; `tools` are those that a sign
+    replaces.
     """
 
     rest: dict[str, Any] = field(default_factory=dict)
@@ -82,6 +83,13 @@ class Skeleton:
     others: dict[str, Any] = field(default_factory=dict)
     strings: int = 0
     foreign: bool = False
+    tools: Any = None
+
+    @property
+    def example(self) -> Any:
+        """Returns the rest as it is checked: a foreign one with its JSON values."""
+        fills = self.foreign and self.values
+        return replace(self, texts={}).value(self.rest) if fills else self.rest
 
     def text(self, rest: str) -> str:
         """Returns a text of the rest as it is in the record.
@@ -221,6 +229,7 @@ class Placeholders:
     def __init__(self, out: Skeleton) -> None:
         self.out = out
         self.signs: dict[str, str] = {}  # signs by text
+        self.placeholders: dict[bytes, str] = {}  # by encoded value
 
     def of(self, text: str) -> str:
         """Returns the sign of a text; empty, itself. Raises NoSkeletonError for a blank one."""
@@ -239,6 +248,17 @@ class Placeholders:
             self.out.texts[number] = text
         return sign
 
+    def hidden(self, value: Any, encoded: bytes) -> Any:
+        """Returns the sign of a JSON value."""
+        sign = self.placeholders.get(encoded)
+        if sign is None:
+            number = _VALUES + len(self.placeholders)
+            if number >= _END:
+                raise NoSkeletonError("too many values")
+            sign = self.placeholders[encoded] = chr(number)
+            self.out.values[sign] = value
+        return sign
+
 
 class _Work(Placeholders):
     """Builds one skeleton."""
@@ -246,7 +266,6 @@ class _Work(Placeholders):
     def __init__(self, skeletons: Skeletons) -> None:
         super().__init__(Skeleton())
         self.skeletons, self.texts = skeletons, skeletons.texts
-        self.placeholders: dict[bytes, str] = {}  # by encoded value
 
     def item(self, item: Any, schema: RecordSchema) -> Any:
         """Returns a message, or an item of one, with signs."""
@@ -301,7 +320,7 @@ class _Work(Placeholders):
         if spec is not None and spec.items is not None and kind is list:
             return [self.item(item, spec.items) for item in value]
         encoded = _encode(value)
-        if encoded.count(b"[") + encoded.count(b"{") > _DEEP:
+        if encoded.count(b"[") + encoded.count(b"{") > DEEP:
             raise NoSkeletonError("deep")
         self.out.strings += unescaped_quotes(encoded) // 2
         if not value:
@@ -344,16 +363,7 @@ class _Work(Placeholders):
 
     def hidden(self, value: Any, encoded: bytes) -> Any:
         """Returns the sign of a JSON value; the value itself where a string in it spells a tag."""
-        if self.texts.tagged(value, encoded):
-            return value
-        sign = self.placeholders.get(encoded)
-        if sign is None:
-            number = _VALUES + len(self.placeholders)
-            if number >= _END:
-                raise NoSkeletonError("too many values")
-            sign = self.placeholders[encoded] = chr(number)
-            self.out.values[sign] = value
-        return sign
+        return value if self.texts.tagged(value, encoded) else super().hidden(value, encoded)
 
 
 def _finder(pattern: re.Pattern[str]) -> Callable[[str], Spans]:

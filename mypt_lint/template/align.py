@@ -30,8 +30,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
+from mypt_lint.template.sandbox import tojson
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.memo import Memo
 
@@ -44,6 +46,8 @@ _ABSENT = re.compile(r"None|null|undefined|\[object")
 _MAX_UNCHANGED = 8  # texts of one conversation that a template looks into
 THOUGHT, NAME = "thought", "name"
 _ID, _NUMBER, _OBJECT = "id", "number", "object"  # no texts, but they differ between records
+_NO_PIECES, _NO_TEXTS = {_ID, _NUMBER}, {_ID, _NUMBER, _OBJECT}
+_ARGUMENTS = 5  # the length of the path of all arguments of a call
 _THOUGHT = re.compile("|".join(map(re.escape, THOUGHT_TAGS)))  # in an answer
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # names of one text
 Path = tuple[str | int, ...]
@@ -67,6 +71,14 @@ CHANCE = Leaf("", (), "", -1)  # no text: two renderings of one conversation dif
 
 
 class Piece(NamedTuple):
+    """The span (code points) of a text in a rendering, and its message."""
+
+    start: int
+    end: int
+    message: int
+
+
+class _Placed(NamedTuple):
     """A text with its span (code points) in a rendering."""
 
     leaf: Leaf
@@ -97,6 +109,15 @@ class Aligned:
     missing: tuple[Leaf, ...]
     other_prompts: tuple[int, ...]
     absent: tuple[tuple[int, str, str], ...] = ()
+
+    def __reduce__(self) -> Any:  # renderings are sent from process to process: a few lists do
+        rest = self.missing, self.other_prompts, self.absent
+        return _joined, (self.text, [*chain(*self.pieces)], [*chain(*self.trained)], *rest)
+
+
+def _joined(text: str, pieces: list[int], trained: list[Any], *rest: Any) -> Aligned:
+    spans = tuple(map(Trained, *(trained[i::4] for i in range(4))))
+    return Aligned(text, tuple(map(Piece, *(pieces[i::3] for i in range(3)))), spans, *rest)
 
 
 class AlignError(ValueError):
@@ -157,7 +178,7 @@ FILTERS: tuple[Callable[[str], str], ...] = (
 
 def leaves_of(messages: Iterable[dict[str, Any]]) -> list[Leaf]:
     """Returns texts, thoughts, names of calls and arguments in order, blank ones left out."""
-    return [leaf for leaf in _leaves(messages) if leaf.kind not in (_ID, _NUMBER, _OBJECT)]
+    return [leaf for leaf in _leaves(messages) if leaf.kind not in _NO_TEXTS]
 
 
 def _leaves(messages: Iterable[dict[str, Any]]) -> Iterator[Leaf]:
@@ -185,7 +206,7 @@ def _of_message(message: dict[str, Any], index: int) -> Iterator[Leaf]:
         yield Leaf(call["function"]["name"], (*path, "function", "name"), NAME, index)
         path, arguments = (*path, "function", "arguments"), call["function"].get("arguments")
         if isinstance(arguments, dict):
-            yield Leaf(_written(arguments), path, _OBJECT, index)
+            yield Leaf(tojson(arguments), path, _OBJECT, index)
         yield from _in_arguments(arguments, path, index)
 
 
@@ -206,19 +227,17 @@ class _Number(int):
         raise RuntimeError(f"the template looks for {name!r} in a word")
 
 
-def _written(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _replaced(value: Any, words: Mapping[Path, Any], path: Path = ()) -> Any:
-    """Returns a copy of a value with words in place of what is at their paths."""
-    if path in words:
-        return words[path]
-    if isinstance(value, dict):
-        return {key: _replaced(item, words, (*path, key)) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_replaced(item, words, (*path, index)) for index, item in enumerate(value)]
-    return value
+def _replaced(messages: list[Any], words: Mapping[Path, Any]) -> list[Any]:
+    """Returns messages with words in place of what is at their paths; they share all else."""
+    out, copies = [*messages], dict[Path, Any]()
+    for path, word in words.items():
+        here: Any = out
+        for depth, key in enumerate(path[:-1], 1):
+            if (inner := copies.get(path[:depth])) is None:
+                inner = here[key] = copies[path[:depth]] = here[key].copy()
+            here = inner
+        here[path[-1]] = word
+    return out
 
 
 class Aligner:
@@ -252,13 +271,13 @@ class Aligner:
         Raises AlignError, and what the template raises.
         """
         text, marked = self.render(messages, tools)
-        leaves = leaves_of(messages)
+        every = [*_leaves(messages)]
         try:
-            return self._aligned(messages, tools, leaves, text, marked)
+            return self._aligned(messages, tools, every, text, marked)
         except AlignError as error:
             if any(message in messages[:i] for i, message in enumerate(messages)):
                 with suppress(AlignError):
-                    return self._aligned(messages, tools, leaves, text, marked, shared=True)
+                    return self._aligned(messages, tools, every, text, marked, shared=True)
             with suppress(Exception):
                 if self.render(messages, tools)[0] != text:
                     error.leaf = CHANCE
@@ -267,7 +286,7 @@ class Aligner:
             raise
 
     def _aligned(
-        self, messages: list[Any], tools: Any, leaves: list[Leaf], text: str, marked: Spans,
+        self, messages: list[Any], tools: Any, every: list[Leaf], text: str, marked: Spans,
         *, shared: bool = False,
     ) -> Aligned:  # fmt: skip
         """Returns the places of all texts. Raises AlignError.
@@ -276,8 +295,9 @@ class Aligner:
         """
         unchanged, base = set[int](), _unused(text)  # texts that stay in the second rendering
         spans: Spans | None = None
-        every = leaves
-        for number, attempt in enumerate(() if shared else self._attempts(messages, tools)):
+        attempts = () if shared else self._attempts(every, tools)
+        every = leaves = [leaf for leaf in every if leaf.kind not in _NO_TEXTS]
+        for number, attempt in enumerate(attempts):
             if attempt == leaves or self._misses[number] >= _MAX_MISSES:
                 continue
             with suppress(Exception):  # with fewer words, the template may go on
@@ -299,9 +319,9 @@ class Aligner:
             if not new or len(unchanged) == _MAX_UNCHANGED:
                 raise AlignError(leaves[suspects[0]] if suspects else None)
             unchanged.add(new[0])
-        texts = {i: leaf for i, leaf in enumerate(every) if leaf.kind not in (_ID, _NUMBER)}
+        texts = {i: leaf for i, leaf in enumerate(every) if leaf.kind not in _NO_PIECES}
         placed = zip(form.order, spans, strict=True)
-        pieces = [Piece(texts[i], *span) for i, span in placed if i in texts]
+        pieces = [_Placed(texts[i], *span) for i, span in placed if i in texts]
         dropped: list[Leaf] = []  # thoughts in answers
         for i in sorted(unchanged):
             parts, unwritten = _between(leaves[i], pieces, text)
@@ -325,15 +345,15 @@ class Aligner:
             for index, start in ends_of_prompts
         ]
         trained = self._trained(text, pieces, begins, marked, names)
-        return Aligned(text, tuple(pieces), trained, missing, form.other_prompts, form.absent)
+        spans_of = tuple([Piece(start, end, leaf.message) for leaf, start, end in pieces])
+        return Aligned(text, spans_of, trained, missing, form.other_prompts, form.absent)
 
-    def _attempts(self, messages: list[Any], tools: Any) -> tuple[list[Leaf], list[Leaf]]:
+    def _attempts(self, every: list[Leaf], tools: Any) -> tuple[list[Leaf], list[Leaf]]:
         """Returns what may have words: arguments and tools as a whole, or values in arguments."""
         if tools is not self._tools_leaves[0]:
-            texts = enumerate(map(_written, tools or ()))
+            texts = enumerate(map(tojson, tools or ()))
             self._tools_leaves = tools, [Leaf(text, (-1, i), _NUMBER, -1) for i, text in texts]
-        every = [*_leaves(messages)]
-        whole = [leaf for leaf in every if "arguments" not in leaf.path[:-1]]
+        whole = [leaf for leaf in every if len(leaf.path) <= _ARGUMENTS]
         return [*whole, *self._tools_leaves[1]], [leaf for leaf in every if leaf.kind != _OBJECT]
 
     def _with_cut(self, leaf: Leaf, messages: list[Any], tools: Any, text: str) -> Leaf:
@@ -374,9 +394,9 @@ class Aligner:
                 number = f"{base + first:06d}"
                 is_number = leaf.kind in (_NUMBER, _OBJECT)
                 words[leaf.path] = _Number(f"7310000{number}7") if is_number else f"Qx{number}z"
-        worded = _replaced(messages, words)
         if tools:
-            tools = [words.get((-1, i), tool) for i, tool in enumerate(tools)]
+            tools = [words.pop((-1, i), tool) for i, tool in enumerate(tools)]
+        worded = _replaced(messages, words)
         key = json.dumps([worded, tools])
         form = self._forms.entries.get(key)
         return form or self._forms.keep(key, self._new_form(worded, tools, equal, base))
@@ -419,7 +439,7 @@ class Aligner:
     def _trained(
         self,
         text: str,
-        pieces: list[Piece],
+        pieces: list[_Placed],
         begins: Spans,
         marked: Spans,
         names: Mapping[int, int],
@@ -431,7 +451,7 @@ class Aligner:
         if marked:
             ends = {span: self._stop.search(text, *span) for span in marked}
             return tuple(Trained(*span, -1, bool(ends[span])) for span in marked)
-        own: dict[int, list[Piece]] = {index: [] for index, _ in begins}
+        own: dict[int, list[_Placed]] = {index: [] for index, _ in begins}
         for piece in pieces:
             if piece.leaf.message in own:
                 own[piece.leaf.message].append(piece)
@@ -460,7 +480,7 @@ class Aligner:
         return tuple(out)
 
 
-def _after_earlier(pieces: list[Piece], index: int, start: int) -> int:
+def _after_earlier(pieces: list[_Placed], index: int, start: int) -> int:
     """Returns where an answer begins whose prompt is not there: after all earlier texts before."""
     first = next((p.start for p in pieces if p.leaf.message == index), None)
     ends = (p.end for p in pieces if p.leaf.message < index and (first is None or p.end <= first))
@@ -519,7 +539,7 @@ def _fit(form: _Form, leaves: list[Leaf], text: str) -> tuple[Spans | None, list
     return spans, []
 
 
-def _between(leaf: Leaf, pieces: list[Piece], text: str) -> tuple[list[Piece], list[Leaf]]:
+def _between(leaf: Leaf, pieces: list[_Placed], text: str) -> tuple[list[_Placed], list[Leaf]]:
     """Returns the place of a text that the template looks into; [] if it is not found once.
 
     A thought that an answer holds between tags may have left it: then these are two pieces. Or it
@@ -536,12 +556,12 @@ def _between(leaf: Leaf, pieces: list[Piece], text: str) -> tuple[list[Piece], l
             free[-1:] = [(last[0], piece.start), (piece.end, last[1])]
     span = _once(leaf.text, text, free)
     if span is not None:
-        return [Piece(leaf, *span)], []
+        return [_Placed(leaf, *span)], []
     out, dropped = [], []
     for part in _THOUGHT.split(leaf.text) if _THOUGHT.search(leaf.text) else ():
         span = _once(part, text, free) if part.strip() else None
         if span is not None:
-            out.append(Piece(leaf, *span))
+            out.append(_Placed(leaf, *span))
             free = [(max(a, span[1]), b) for a, b in free if b > span[1]]
         elif part.strip() and not any(each(part.strip()) in text for each in FILTERS):
             dropped.append(Leaf(part.strip(), leaf.path, THOUGHT, leaf.message))

@@ -1,10 +1,11 @@
-"""Proves lines clean by the chat template of a model, many at once.
+"""Proves lines right by the chat template of a model, many at once.
 
-Input: lines of JSONL. Output: the chat and the rendering of each line in which nothing is found, as
-the checker finds it; `tests/property/test_clean_chats.py` holds the two together. What needs no
-format is found by skeletons (mypt_lint/fast): lines that differ only in clean texts share one. The
-chat is that of the skeleton, read once, in which signs have the places of texts. All that the
-texts do not decide is true of it: roles, weights, tools and options. Each line is still rendered.
+Input: lines of JSONL. Output: the chat and the rendering of each line in which no error is found,
+and its warnings, as the checker finds them; `tests/property/test_clean_chats.py` holds the two
+together. What needs no format is found by skeletons (mypt_lint/fast): lines that differ only in
+clean texts, tools and arguments share one. The chat is that of the skeleton, read once, in which
+signs have the places of texts. All that these do not decide is true of it: roles, weights and
+options. Each line is still rendered.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.findings_cache import FindingsCache
 from mypt_lint.fast.skeleton import SIGN, Skeleton
 from mypt_lint.template.align import Aligned
-from mypt_lint.template.model import ModelFolder, arguments_of
+from mypt_lint.template.model import Arguments, ModelFolder, arguments_of, packed
 from mypt_records.chat import Chat
 from mypt_records.shapes import read
 from mypt_spec.findings import Finding
@@ -45,7 +46,15 @@ class _Recipe(NamedTuple):
     """The chat of a skeleton, and the places of its messages that hold signs."""
 
     chat: Chat
-    places: list[tuple[int, str, str]]
+    places: list[tuple[int, str, Any]]
+
+
+class CleanChat(NamedTuple):
+    """The chat of a line's skeleton, the rendering of the line, and the findings about that."""
+
+    chat: Chat
+    aligned: Aligned
+    findings: list[Finding]
 
 
 class CleanChats:
@@ -57,10 +66,10 @@ class CleanChats:
         self._cache = FindingsCache(replace(checker, by_model=None))
         self._recipes: Memo[bytes, _Recipe | None] = Memo(_CHATS, room=_ROOM)
 
-    def placed(self, lines: Sequence[bytes]) -> list[tuple[Chat, Aligned] | None]:
-        """Returns the chat of its skeleton and the rendering of each line; None: not proved."""
-        out: list[tuple[Chat, Aligned] | None] = [None] * len(lines)
-        calls, recipes = [], list[tuple[int, Chat]]()
+    def placed(self, lines: Sequence[bytes]) -> list[CleanChat | None]:
+        """Returns what is known of each line; None: not proved to be right."""
+        out: list[CleanChat | None] = [None] * len(lines)
+        calls, recipes = [], list[tuple[int, Chat, Skeleton]]()
         for i, raw in enumerate(lines if not self.model.stopped else ()):
             try:
                 judged = self._cache.judged(raw)
@@ -71,10 +80,21 @@ class CleanChats:
             recipe = self._recipe(judged.key, judged.skeleton)
             if recipe is not None:
                 calls.append(_filled(recipe, judged.skeleton))
-                recipes.append((i, recipe.chat))
-        for (i, chat), outcome in zip(recipes, self.model.outcomes(calls), strict=False):
-            if isinstance(outcome, Aligned) and not any(self.model.findings(outcome, chat)):
-                out[i] = chat, outcome
+                recipes.append((i, recipe.chat, judged.skeleton))
+        outcomes = zip(recipes, calls, self.model.outcomes(calls), strict=False)
+        for (i, chat, skeleton), arguments, outcome in outcomes:
+            findings = [*self.model.findings(outcome, chat)]
+            if skeleton.values and self.model.stray_tag(arguments):
+                continue
+            if (
+                isinstance(outcome, Aligned)
+                and all(
+                    name in outcome.text
+                    for name in (skeleton.tools.names if skeleton.tools else ())
+                )
+                and all(f.severity != "error" and f.span is None for f in findings)
+            ):
+                out[i] = CleanChat(chat, outcome, findings)
         return out
 
     def _recipe(self, key: bytes, skeleton: Skeleton) -> _Recipe | None:
@@ -86,18 +106,23 @@ class CleanChats:
                 (number, name, value)
                 for number, message in enumerate(arguments_of(chat)[0])
                 for name, value in message.items()
-                if isinstance(value, str) and SIGN.search(value)
+                if name == "tool_calls" or (isinstance(value, str) and SIGN.search(value))
             ]
             recipe = _Recipe(chat, places)
         return self._recipes.keep(key, recipe, len(key))
 
 
-def _filled(recipe: _Recipe, skeleton: Skeleton) -> tuple[list[dict[str, Any]], Any, Any]:
+def _filled(recipe: _Recipe, skeleton: Skeleton) -> Arguments:
     """Returns the arguments of a record: those of the skeleton, with the texts of the record."""
     messages, tools, options = arguments_of(recipe.chat)
     messages = [message.copy() for message in messages]
     texts = skeleton.texts
     for number, name, value in recipe.places:
-        text = texts[ord(value)] if len(value) == 1 else value.translate(texts)
-        messages[number][name] = text
+        if value.__class__ is not str or value in skeleton.values:
+            messages[number][name] = skeleton.value(value)
+        else:
+            text = texts[ord(value)] if len(value) == 1 else value.translate(texts)
+            messages[number][name] = text
+    if skeleton.tools:
+        tools = packed(skeleton.value(skeleton.rest["tools"]))
     return messages, tools, options

@@ -67,11 +67,6 @@ class RenderingEncoder:
         """Returns what finds special tokens."""
         return spelled(frozenset(self.vocabulary.special))
 
-    @cached_property
-    def tag_bytes(self) -> re.Pattern[bytes]:
-        """Returns what finds special tokens in bytes of UTF-8."""
-        return re.compile(self.tags.pattern.encode("utf-8", "surrogatepass"))
-
     def encoded(
         self, renderings: Sequence[Aligned], encode_batch: EncodeBatch | None = None
     ) -> list[Ids | ValueError]:

@@ -188,7 +188,6 @@ class ModelFolder:
         self.special = frozenset(filter(None, names))
         self._aligned: Bounded[Outcome | str] = Bounded(Templates, self.templates, self.special)
         self.stopped = 0  # records in a row whose rendering was stopped
-        self._tags_of_tools: Memo[bytes, re.Match[str] | None] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
         self._aligned.start()
         if encodes and self.vocabulary:  # loaded here while the process loads Jinja
             self.encoder.load()
@@ -275,31 +274,35 @@ class ModelFolder:
             assert not isinstance(outcome, str)
             yield outcome
 
-    def stray_tag(self, chat: Chat) -> str | None:
-        """Returns a special token that tools, keys or options spell: nothing keeps it text."""
+    def stray(self, chat: Chat) -> Finding | None:
+        """Returns the finding about a special token that tools, keys, ids or options spell."""
         if _STRAY not in chat.facts:
-            chat.facts[_STRAY] = self._stray_tag(chat)
-        tag: str | None = chat.facts[_STRAY]
-        return tag
+            chat.facts[_STRAY] = self.stray_tag(arguments_of(chat))
+        tag, what = chat.facts[_STRAY], "a tool, key, id or option"
+        message = f"{what} spells the special token {tag!r}; remove it"
+        return None if tag is None else Finding("MYP301", message)
 
-    def _stray_tag(self, chat: Chat) -> str | None:
-        messages, tools, options = arguments_of(chat)
-        tag = None
-        if self.encoder.tag_bytes.search(marshal.dumps(messages, _PLAIN)):
-            rest = json.dumps(Aligner.without_texts(messages), ensure_ascii=False)
-            tag = self.encoder.tags.search(rest)
-        if tag is None and tools is not None:
-            tag = self._tag_of_tools(tools)
-        tag = tag or self.encoder.tags.search(json.dumps(options, ensure_ascii=False))
+    def stray_tag(self, arguments: Arguments) -> str | None:
+        """Returns a special token that is not in a text, where nothing would keep it text."""
+        messages, tools, options = arguments
+        rest: list[Any] = []
+        if self._tag_bytes.search(marshal.dumps((messages, options), _PLAIN)):
+            rest = [Aligner.without_texts(messages), options]
+        if tools is not None and self._tag_bytes.search(tools):  # the bytes of strings are in them
+            rest.append(marshal.loads(tools))
+        tag = self._tags.search(json.dumps(rest, ensure_ascii=False)) if rest else None
         return tag[0] if tag else None
 
-    def _tag_of_tools(self, tools: bytes) -> re.Match[str] | None:
-        if tools in self._tags_of_tools.entries:
-            return self._tags_of_tools.entries[tools]
-        tag = None
-        if self.encoder.tag_bytes.search(tools):  # the bytes of strings are in them
-            tag = self.encoder.tags.search(json.dumps(marshal.loads(tools), ensure_ascii=False))
-        return self._tags_of_tools.keep(tools, tag, len(tools))
+    @cached_property
+    def _tags(self) -> re.Pattern[str]:
+        return self.encoder.tags if self.vocabulary else spelled(self.special)
+
+    @cached_property
+    def _tag_bytes(self) -> re.Pattern[bytes]:
+        """Returns what finds special tokens, and perhaps others, without the whole vocabulary."""
+        is_loaded = "vocabulary" in self.__dict__ or not (Path(self.path) / NAMES[-1]).is_file()
+        tags = self._tags if is_loaded else spelled(self.special)
+        return re.compile(tags.pattern.encode("utf-8", "surrogatepass"))
 
     def read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
         """Returns the findings of a chat, and no Episode, because no format is known."""
@@ -376,6 +379,7 @@ class ModelFolder:
             yield _at("MYP732", message, outcome, chat)
 
     def _of_rendering(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
+        yield from filter(None, [self.stray(chat)])
         yield from self._of_thoughts(outcome, chat)
         for leaf in outcome.missing:
             message = f"the chat template leaves out this {_KINDS.get(leaf.kind, leaf.kind)}"
@@ -453,10 +457,15 @@ def arguments_of(chat: Chat) -> Arguments:
         tools = None if chat.tools is None else [tool.value for tool in chat.tools]
         options = chat.extras.get(_OPTIONS)
         options = options if isinstance(options, dict) else {}
-        packed = None if tools is None else marshal.dumps(tools, _PLAIN)
-        chat.facts[_OPTIONS] = [_as_openai(m) for m in chat.messages], packed, options
+        messages = [_as_openai(message) for message in chat.messages]
+        chat.facts[_OPTIONS] = messages, None if tools is None else packed(tools), options
     arguments: Arguments = chat.facts[_OPTIONS]
     return arguments
+
+
+def packed(tools: list[Any]) -> bytes:
+    """Returns the bytes of tools: equal ones for equal tools."""
+    return marshal.dumps(tools, _PLAIN)
 
 
 def _as_openai(message: Message) -> dict[str, Any]:

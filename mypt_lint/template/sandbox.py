@@ -14,11 +14,13 @@ from functools import lru_cache, partial
 from typing import Any
 
 from mypt_cli.errors import UsageError
+from mypt_spec.memo import Memo
 
 _OF_DICTS = frozenset(dir(dict))  # attributes of every dict, which come before its keys
 _OF_LOOPS = frozenset({"first", "last", "index", "index0", "length", "previtem", "nextitem"})
 # Values that many renderings write as JSON: by their ids, with the texts by how they are written.
 _SHARED: dict[int, tuple[Any, dict[str, str]]] = {}
+_ENCODERS: Memo[str, json.JSONEncoder] = Memo(16)  # `json.dumps` makes one every time
 _NEEDS = "a chat template needs jinja2 3.1.6 or newer; pip install 'mypt-tags[templates]'"
 
 
@@ -27,6 +29,21 @@ def share(tools: list[Any]) -> None:
     parts = [part for tool in tools if isinstance(tool, dict) for part in (tool, *tool.values())]
     _SHARED.clear()
     _SHARED.update((id(x), (x, {})) for x in (tools, *parts) if isinstance(x, dict | list))
+
+
+def tojson(
+    x: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None,
+    sort_keys: bool = False,
+) -> str:  # fmt: skip
+    """Returns a value as JSON, as the filter of transformers writes it."""
+    texts = _SHARED[id(x)][1] if id(x) in _SHARED else {}
+    key = repr((ensure_ascii, indent, separators, sort_keys))
+    if key not in texts:
+        encoder = _ENCODERS.entries.get(key) or _ENCODERS.keep(key, json.JSONEncoder(
+            ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        ))  # fmt: skip
+        texts[key] = encoder.encode(x)
+    return texts[key]
 
 
 @lru_cache(maxsize=16)
@@ -82,19 +99,6 @@ def compiled(text: str) -> Callable[..., tuple[str, list[tuple[int, int]]]]:
         for name in dict(*args, **kwargs):
             check(name)
         return Attributes(*args, **kwargs)
-
-    def tojson(
-        x: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None,
-        sort_keys: bool = False,
-    ) -> str:  # fmt: skip
-        texts = _SHARED[id(x)][1] if id(x) in _SHARED else {}
-        key = repr((ensure_ascii, indent, separators, sort_keys))
-        if key not in texts:
-            texts[key] = json.dumps(
-                x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
-                sort_keys=sort_keys,
-            )  # fmt: skip
-        return texts[key]
 
     def refuse(message: str) -> None:
         raise jinja2.TemplateError(message)

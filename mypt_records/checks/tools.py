@@ -15,7 +15,7 @@ from mypt_spec.bodies.strict_json import escape, value_at
 from mypt_spec.bodies.type_names import KINDS, Places, json_type, mapped, other_types, type_notes
 from mypt_spec.findings import Finding, Fix, regraded
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VALUES = ("default", "const", "example", "examples")  # where null is a value
 _MOST = 5  # types named for one tool
 _KEYWORDS = frozenset({
@@ -28,7 +28,7 @@ _KEYWORDS = frozenset({
 def refused_name(chat: Chat) -> Iterator[Finding]:
     """Finds names of tools that the APIs of model servers refuse."""
     for tool in chat.tools or ():
-        if tool.name is not None and not _NAME.fullmatch(tool.name.text):
+        if tool.name is not None and not NAME.fullmatch(tool.name.text):
             message = f"APIs refuse the tool name {tool.name.text[:70]!r}"
             hint = "use letters, digits, _ and -, at most 64 of them, here and in its calls"
             yield located("MYP131", message, tool.name, hint=hint)

@@ -4,7 +4,6 @@ Input: a line of JSONL. Output: a LineOutcome, as `encode_line` has it. Text and
 the template; a token is trained if it begins in a part that the model writes.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from mypt_lint.check.from_settings import checker
 from mypt_lint.check.suppress import untrainable
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_lint.template.align import Aligned
-from mypt_lint.template.clean_chats import CleanChats
+from mypt_lint.template.clean_chats import CleanChat, CleanChats
 from mypt_lint.template.model import RENDERING
 from mypt_records.chat import Chat, JsonValue
 from mypt_records.shapes import read
@@ -44,14 +43,6 @@ class _Read(NamedTuple):
     chat: Chat
 
 
-class _Written(NamedTuple):
-    """A chat that is to be written, its rendering, and how many warnings it has of each code."""
-
-    chat: Chat
-    aligned: Aligned
-    warned: Counter[str] | None
-
-
 class ModelEncoder(Encoder):
     """Turns lines into samples by the chat template of a model, for one set of options."""
 
@@ -71,19 +62,20 @@ class ModelEncoder(Encoder):
         """Returns the outcomes of several lines: the same as `line` of each, but faster."""
         lines = raw_lines if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in raw_lines]
         read_lines = [
-            clean or self._chat(raw, first=first and i == 0)
+            self._chat(raw, first=first and i == 0)
+            if clean is None or self._against(clean.findings)
+            else clean
             for i, (raw, clean) in enumerate(zip(lines, self.clean.placed(lines), strict=True))
         ]
         self.model.render(each.chat for each in read_lines if isinstance(each, _Read))
-        out: list[LineOutcome | _Written] = []
+        out: list[LineOutcome | CleanChat] = []
         for each in read_lines:
             if isinstance(each, _Read):
                 out.append(self._judged(*each))
-            elif isinstance(each, LineOutcome):
-                out.append(each)
             else:
-                self.model.stopped = 0
-                out.append(_Written(*each, None))
+                if isinstance(each, CleanChat):
+                    self.model.stopped = 0
+                out.append(each)
         return self._outcomes(out)
 
     def _chat(self, raw: bytes, *, first: bool) -> _Read | LineOutcome:
@@ -98,7 +90,7 @@ class ModelEncoder(Encoder):
         chat = read(record, self.checker.shape)
         return self._outcomes([self._judged(record, about, chat)])[0]
 
-    def _judged(self, record: Any, about: Iterable[Finding], chat: Chat) -> LineOutcome | _Written:
+    def _judged(self, record: Any, about: Iterable[Finding], chat: Chat) -> LineOutcome | CleanChat:
         """Returns the chat and rendering of a record, or the outcome of one that is refused."""
         findings = [*about, *self.checker.read(record, chat)[1]]
         against = self._against(findings)
@@ -108,20 +100,19 @@ class ModelEncoder(Encoder):
             errors = [untrainable(f) for f in by_model if f.severity == "error"]
             nothing = [Finding("MYP906", "the chat template has no conversation to write")]
             return refused(*map(with_help, against or errors or nothing))
-        return _Written(chat, aligned, self._warnings(findings) or None)
+        if stray := self.model.stray(chat):  # also if its rule is ignored
+            return refused(stray)
+        return CleanChat(chat, aligned, findings)
 
-    def _outcomes(self, judged: list[LineOutcome | _Written]) -> list[LineOutcome]:
+    def _outcomes(self, judged: list[LineOutcome | CleanChat]) -> list[LineOutcome]:
         """Returns the outcomes of lines: what is written is encoded."""
         out: list[LineOutcome | None] = [None] * len(judged)
-        written: list[tuple[int, _Written]] = []
+        written: list[tuple[int, CleanChat]] = []
         for i, item in enumerate(judged):
             if isinstance(item, LineOutcome):
                 out[i] = item
             elif not item.aligned.trained:  # a prompt alone is legal, but trains nothing
                 out[i] = refused(Finding("MYP218", "the conversation has no answer"))
-            elif tag := self.model.stray_tag(item.chat):
-                message = f"a tool, key or option spells the special token {tag!r}; remove it"
-                out[i] = refused(Finding("MYP301", message))
             else:
                 written.append((i, item))
         renderings = [item.aligned for _, item in written]
@@ -135,13 +126,15 @@ class ModelEncoder(Encoder):
                 out[i] = refused(Finding("MYP301", str(error)))
                 continue
             if self._fits(sample):
-                out[i] = LineOutcome(WRITTEN, (sample,), warned=item.warned)
+                out[i] = LineOutcome(
+                    WRITTEN, (sample,), warned=self._warnings(item.findings) or None
+                )
             else:
                 out[i] = self._too_long(sample) or refused(self._length_finding(sample))
         return [outcome for outcome in out if outcome is not None]
 
     def _sample(
-        self, written: _Written, ids: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
+        self, written: CleanChat, ids: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
     ) -> Sample:
         chat, aligned, _ = written
         weights = np.zeros(len(ids), np.float32)
@@ -150,7 +143,7 @@ class ModelEncoder(Encoder):
         bounds = [at for span in aligned.trained for at in (span.start, span.end)]
         tokens = np.searchsorted(starts, bounds).tolist()
         for span, begin, end in zip(aligned.trained, tokens[::2], tokens[1::2], strict=True):
-            inside = (p.leaf.message for p in aligned.pieces if span.start <= p.start < span.end)
+            inside = (p.message for p in aligned.pieces if span.start <= p.start < span.end)
             number = span.message if span.message >= 0 else next(inside, len(chat.messages) - 1)
             if number < first:
                 continue

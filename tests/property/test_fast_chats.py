@@ -51,15 +51,32 @@ MORE = st.dictionaries(
     max_size=3,
 )
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "dict"}}}
+TOOLS = [TOOL] + [
+    {
+        "type": "function",
+        "function": {"name": "f", "parameters": {"type": "object", "properties": p}},
+    }
+    for p in ({"x": {"type": "integer"}}, {"x": {"pattern": "Y"}}, {"y": {"type": "string"}})
+]
+
+
+CALL = st.builds(
+    lambda ident, name, arguments: {"id": ident, "function": {"name": name, "arguments": arguments}},
+    st.sampled_from(["a", "b", "Hi"]),
+    st.sampled_from(["f", "g"]),
+    st.sampled_from(["{}", {}, {"x": 1}, '{"x": 1}', '{"x": 1, "x": 2}', "Hi", {"x": None}, {"x": "Yo"}]),
+)  # fmt: skip
 
 
 def message(role: str, text: str) -> st.SearchStrategy[Any]:
     keys = {role: ROLES, text: TEXTS}
     part = st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS})
-    call = st.just([{"id": "a", "function": {"name": "f", "arguments": "{}"}}])
+    call = st.lists(CALL, min_size=1, max_size=2)
     more = {"content": st.lists(part, max_size=2), "name": TEXTS, "weight": VALUES}
     return st.fixed_dictionaries(keys, optional={k: v for k, v in more.items() if k != text} | (
-        {"tool_calls": call, "reasoning_content": TEXTS} if role == "role" else {}
+        {"tool_calls": call, "reasoning_content": TEXTS, "tool_call_id": TEXTS}
+        if role == "role"
+        else {}
     ))  # fmt: skip
 
 
@@ -93,7 +110,7 @@ def lines(draw: st.DrawFn, shape: str) -> list[bytes]:
     """Lines that are like one another: in their texts alone, or in a key that occurs twice."""
     record = draw(RECORDS[shape]) | draw(MORE)
     if draw(st.booleans()):
-        record |= {"tools": [TOOL]}
+        record |= {"tools": [draw(st.sampled_from(TOOLS))]}
     record |= {"images": draw(st.sampled_from([None, [], ["a.png"]]))}
     first = json.dumps(record, ensure_ascii=False)
     other = draw(st.sampled_from(["Hi", "No", "", "\\u0020", "\\ud800", "<|im_end|>"]))
@@ -160,6 +177,18 @@ def test_what_a_fix_moves_is_the_value_of_the_record(key: str, value: Any) -> No
     known = chats("alpaca", "mypt")
     for other in (1, value, 0.5, value):
         line = json.dumps({"instruction": "Hi", "output": "Yo", key: other}).encode()
+        found = known.line(line, row=1, filename="f")
+        assert found == known.checker.line(line, row=1, filename="f")
+
+
+@pytest.mark.parametrize("call", ["[f(a=1)]", "I call it."])
+def test_results_and_calls_in_texts_are_read(call: str) -> None:
+    """What is found in a skeleton before is not said of them."""
+    known = chats("openai", "")
+    for called, result in (("I do.", "x"), (call, "<tool_response>4</tool_response>"), (call, "4")):
+        answer = {"role": "assistant", "content": "It is 4."}
+        messages = [HI, answer | {"content": called}, {"role": "tool", "content": result}, answer]
+        line = json.dumps({"messages": messages}).encode()
         found = known.line(line, row=1, filename="f")
         assert found == known.checker.line(line, row=1, filename="f")
 

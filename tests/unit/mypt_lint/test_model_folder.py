@@ -157,12 +157,13 @@ def test_an_answer_that_the_template_looks_into_beside_calls() -> None:
         [*called("get", "I look.", city="Oslo"), *called("get", "</think> odd", city="Rome")]
     )
     assert texts(aligned)[6:10] == ["Weather?", " odd", "get", "Rome"]
-    assert [piece.leaf.message for piece in aligned.pieces[6:10]] == [4, 5, 5, 5]
+    assert [piece.message for piece in aligned.pieces[6:10]] == [4, 5, 5, 5]
     looks = TOOLS.replace(content, "{{ '!' if '<' in m.content }}{{ m.content }}").replace(
         call, "{{ c.function.arguments.city }}"
     )
-    pieces = aligner(looks).align(called("get", "</think> odd", city="</think> odd")).pieces
-    assert [piece.leaf.kind for piece in pieces[1:3]] == ["assistant", "argument"]
+    aligned = aligner(looks).align(called("get", "</think> odd", city="</think> odd"))
+    begin = aligned.text.index("<call>")
+    assert [piece.start < begin for piece in aligned.pieces[1:3]] == [True, False]
 
 
 @pytest.mark.parametrize("text", ["Qx000000z", "Qx000001z and qx000002Z"])
@@ -178,7 +179,7 @@ def test_equal_messages_that_the_template_compares() -> None:
     compares = CHATML.replace("{{ m.content", "{{ '!' if m == messages[-2] }}{{ m.content")
     aligned = aligner(compares).align(chat("Go on.", "1", "Go on.", "2"))
     assert texts(aligned) == ["Go on.", "1", "Go on.", "2"]
-    assert [piece.leaf.message for piece in aligned.pieces] == [0, 1, 2, 3]
+    assert [piece.message for piece in aligned.pieces] == [0, 1, 2, 3]
     assert aligned.text.count("!Go on.") == 2
 
 
