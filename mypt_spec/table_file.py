@@ -309,6 +309,9 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
             fine = all(map(str.strip, t.body.argument)) and len({*marks}) == len(t.body.marks)
             text = 'the tags of calls differ and begin with "<", those of "argument" are not empty'
             need(fine, t.name, f"{text}: {[*t.body.function, *t.body.argument]}")
+            before = "".join(t.body.wrap[1:2])
+            text = '"wrap" begins with characters, one of which is in the text before a string'
+            need(t.body.wrapped(before) != before or not t.body.wrap, t.name, text)
         for stop in (terminals.get(name, t) for name in t.stops):
             fine = stop.spelling[0].kind == "special" or not t.body_loss
             fine = fine and stop is not t and bool(stop.opens)

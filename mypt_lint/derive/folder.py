@@ -216,7 +216,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
                 row |= {"body": (body := shape.tools.call_body)}
                 if isinstance(body, Tags):
                     tags = {"function": [*body.function], "argument": [*body.argument]}
-                    row |= {"tags": tags | ({"python": True} if body.python else {})}
+                    tags |= {"python": body.python} if body.python else {}
+                    row |= {"tags": tags | ({"wrap": [*body.wrap]} if body.wrap else {})}
             row |= {"body": shape.tools.body} if piece == "tools" else {}
             row |= {"body": shape.tools.result_body} if piece == "result" else {}
         rows.append(row)

@@ -22,7 +22,7 @@ _JSON = canonical(_ARGUMENTS, _NO_TAG)
 # A call with a tag for each argument.
 _TAGGED = re.compile(
     r"(?P<before><[^<>]*)?find_it(?P<after>[^<]*)(?P<key><[^<]*?)city(?P<mid>[^O]+)Oslo(?P<shut>.+?)"
-    r"(?P=key)several(?P=mid)\[1, 2\.5, null\](?P=shut)"
+    r"(?P=key)several(?P=mid)\[1, 2\.5, (?P<none>null|None)\](?P=shut)"
     r"(?P=key)all(?P=mid)(?P<yes>[Tt]rue)(?P=shut)(?P<last></[^<>]*>)?",
     re.DOTALL,
 )
@@ -41,9 +41,9 @@ _HOW = ("", ":compact", ":2", ":4")
 _ITEMS = [f"{{{item}{how}}}" for item in ("tool", "function") for how in _HOW]
 
 
-def steps(content: str = "", calls: int = 1) -> Probe:
+def steps(content: str = "", calls: int = 1, arguments: Any = _ARGUMENTS) -> Probe:
     """Returns a question, a message with calls and this content, results, and an answer."""
-    call = {"type": "function", "function": {"name": "find_it", "arguments": _ARGUMENTS}}
+    call = {"type": "function", "function": {"name": "find_it", "arguments": arguments}}
     ids = ("call00001", "call00002")[:calls]
     calling = {
         "role": "assistant",
@@ -147,8 +147,24 @@ class ToolsLearner:
         for body, call in _bodies(texts[0].rpartition(_Q)[2]):
             learned = self._around(body, call, *texts)
             if learned is not None:
-                return learned
+                opener, tags, *others = learned
+                return opener, self._with_wrap(tags) if isinstance(tags, Tags) else tags, *others
         raise NotLearnedError("calls have no tags and bodies that are the same everywhere")
+
+    def _with_wrap(self, tags: Tags) -> Tags:
+        """Returns the tags of calls with what is around strings that have some characters."""
+        before, after, end = tags.argument
+        characters, wraps = "", set[tuple[str, ...]]()
+        for character in "<>&\"'\\\n":
+            value = _X + character + _T
+            text = self._text(steps(arguments={"city": value})).rpartition(f"{before}city{after}")
+            wrap = (*text[2].partition(end)[0].split(value),)
+            wraps |= {wrap} if any(wrap) else set()
+            characters += character * any(wrap)
+            if len(wrap) != 2 or len(wraps) > 1:
+                raise NotLearnedError(f"an argument with {character!r} is written otherwise")
+        wrap = (characters, *wraps.pop()) if wraps else ()
+        return Tags(tags.function, tags.argument, tags.python, wrap)
 
     def _around(
         self, body: str, call: str, one: str, beside_text: str, two: str | None
@@ -214,9 +230,10 @@ def _bodies(text: str) -> Iterator[tuple[str, str]]:
     """Yields kinds of body in which a text may have a call, and the body; whole ones first."""
     kinds: list[str] = ["function", "parameters"]
     if match := _TAGGED.search(text):
-        before, after, key, mid, end, yes, last = match.groups("")
+        before, after, key, mid, end, none, yes, last = match.groups("")
         functions = (before, after, last), ("", after, "")
-        kinds = [Tags(function, (key, mid, end), yes == "True") for function in functions]
+        python = "values" if none == "None" else yes == "True"
+        kinds = [Tags(function, (key, mid, end), python) for function in functions]
     for kind in kinds:
         if (written := call_text("find_it", _ARGUMENTS, _NO_TAG, kind)) in text:
             yield kind, written

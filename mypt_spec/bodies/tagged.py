@@ -24,7 +24,9 @@ string that spells one of these tags, because no escape could write it.
 
 import json
 import re
+from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -64,9 +66,11 @@ def with_tags(literals: re.Pattern[str], tags: re.Pattern[str]) -> re.Pattern[st
 
 def value_text(value: Any, literals: re.Pattern[str], tags: Tags = USUAL) -> str:
     """Returns the text of a value: a string as it is, any other as canonical JSON."""
-    if tags.python and (value is None or isinstance(value, bool)):
+    if isinstance(value, str):
+        return tags.wrapped(value)
+    if tags.python == "values" or (tags.python and (value is None or isinstance(value, bool))):
         return str(value)
-    return value if isinstance(value, str) else canonical(value, with_tags(literals, tags.pattern))
+    return canonical(value, with_tags(literals, tags.pattern))
 
 
 def write_tagged(
@@ -138,20 +142,33 @@ def value_of(text: str, kinds: frozenset[str] = KINDS, tags: Tags = USUAL) -> An
     >>> value_of("5"), value_of("5", STRING), value_of("05"), value_of("null", STRING | {"integer"})
     (5, '5', '05', 'null')
     """
+    if (inner := tags.unwrapped(text)) is not None:
+        return inner
     if kinds == STRING:
         return text
     may = tags.python or "string" not in kinds
     if may and text in _PYTHON and kind_of(_PYTHON[text]) in kinds:
         return _PYTHON[text]
     try:
-        value = loads(text)
+        value = _python_value(text) if tags.python == "values" else loads(text)
     except Fault:
         return text
+    is_python = tags.python == "values" and isinstance(value, list | dict)
     if isinstance(value, str) or next(faults(value), None) is not None:
         return text
-    if "string" in kinds and not (_fits(value, kinds) and _spaced(text)):
+    spaced = str(value) == text if is_python else _spaced(text)
+    if "string" in kinds and not (_fits(value, kinds) and spaced):
         return text
     return value
+
+
+def _python_value(text: str) -> Any:
+    """Returns the value of an array or object in Python's words, or of JSON. Raises Fault."""
+    with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        value = literal_eval(text) if text[:1] in ("[", "{") else None
+        if value and json.loads(json.dumps(value)) == value:
+            return value
+    return loads(text)
 
 
 def _fits(value: Any, kinds: frozenset[str]) -> bool:
@@ -203,10 +220,11 @@ def call_findings(
     texts = {key: value_text(value, literals, tags) for key, value in arguments.items()}
     back, spelled = typed(name, texts, types, tags), with_tags(literals, tags.pattern)
     for key, value in arguments.items():
-        match = spelled.search(value) if isinstance(value, str) else None
+        match = spelled.search(value if isinstance(value, str) else texts[key])
         if match is not None:
             message = f"`{match[0]}` in the text of the argument {key!r}"
-            out.append(Finding("MYP301", message, at[key], match.span(), help=_UNSAYABLE))
+            span = match.span() if isinstance(value, str) else None
+            out.append(Finding("MYP301", message, at[key], span, help=_UNSAYABLE))
         elif not _same(value, back[key]):
             text = shortened(json.dumps(back[key], ensure_ascii=False), 40)
             message = f"the argument {key!r} is {a_kind_of(value)}, and its text is read as "

@@ -57,6 +57,9 @@ def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
         function = {"name": "{name}", "arguments": "{arguments}"}
         item = {"type": "function", "id": "{id}", "function": function}
         return field | {"content": "json", "transform": item, "transform_each": True}
+    if isinstance(opener.body, Tags) and (opener.body.wrap or opener.body.python == "values"):
+        problem = "no response template can read calls with wrapped strings or Python's words"
+        raise ExportError(f"{dialect.table.name}: {problem}; name servers that need none")
     if isinstance(opener.body, Tags):  # the library reads a value by the type in its schema
         before, after = map(re.escape, opener.body.function[:2])
         field["open_pattern"] += f"{before}(?P<name>{opener.body.names.pattern}){after}"

