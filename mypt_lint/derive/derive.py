@@ -159,7 +159,8 @@ def _without_thoughts(shape: Shape, why: str) -> Shape:
         raise NotLearnedError(f"an answer without a thought has an empty one, but {why}")
     if shape.fills or shape.opens or shape.empties or shape.always:
         return replace(shape, no_thoughts=why)
-    return replace(shape, thought=None, lead="", drops=False, no_thoughts=why)
+    answer = replace(shape.answer, lead="")
+    return replace(shape, thought=None, answer=answer, drops=False, no_thoughts=why)
 
 
 def _restricted(shape: Shape) -> Iterator[Shape]:

@@ -104,7 +104,7 @@ def _grammar(name: str, shape: Shape) -> str:
 
     def rule(piece: str, *parts: str) -> str:
         opener = f"{piece.upper()}_OPEN"
-        if piece == "answer" and shape.lead:
+        if piece == "answer" and shape.answer.lead:
             opener, parts = "(ANSWER_OPEN | ANSWER_LEAD thought)", parts[1:]
         return " ".join(filter(None, (opener, *parts, ends.get(piece, ""))))
 
@@ -137,8 +137,11 @@ def _grammar(name: str, shape: Shape) -> str:
         rules["last"] = "user (asked results)* (answer | asked)"
         following = {p: f"{p.upper()}_NEXT" if p in joins else f"{p.upper()}_OPEN" for p in texts}
         if place == "after":
-            inner = f"{texts['system']} | TOOLS_OPEN tools | TEXT+ {following['tools']} tools"
-            rules["system"] = rule("system", f"({inner})")
+            rules["system"] = rule(
+                "system", f"({texts['system']} | TEXT+ {following['tools']} tools)"
+            )
+            first = "SYSTEM_LEAD" if blocks["system"].lead else "SYSTEM_OPEN"
+            rules["system"] += f" | {first} TOOLS_OPEN tools {ends['system']}"
         elif place == "before":
             rules["system"] = rule("system", f"({texts['system']} | TOOLS_OPEN tools TEXT*)")
         calls = "CALL_OPEN call"
@@ -166,7 +169,8 @@ def _grammar(name: str, shape: Shape) -> str:
     rules["start"] += " TAIL" if shape.tail and not in_place else ""
     names = [name for name in _MARKS if getattr(shape, name.lower())]
     names += [f"{piece.upper()}_OPEN" for piece in blocks]
-    names += [f"{piece.upper()}_NEXT" for piece in joins] + ["ANSWER_LEAD"] * bool(shape.lead)
+    names += [f"{piece.upper()}_NEXT" for piece in joins]
+    names += [f"{piece.upper()}_LEAD" for piece, block in blocks.items() if block.lead]
     names += ["CALL_AGAIN"] * (tools is not None and tools.again == "CALL_AGAIN")
     names += [end for end, _ in _closers(shape).values()]
     out = [f"// {name}: the language of one conversation, over the terminals of tokens.toml.", ""]
@@ -207,7 +211,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         if piece == "answer" and not (block.closer or shape.ending[1]):
             row |= {"stops": _stops(shape, special)}
         elif piece == "results" and not block.closer:
-            row |= {"stops": ["ANSWER_OPEN"] + ["ANSWER_LEAD"] * bool(shape.lead)}
+            row |= {"stops": ["ANSWER_OPEN"] + ["ANSWER_LEAD"] * bool(shape.answer.lead)}
         row |= {"role": piece} if piece == "thought" else {}
         if shape.tools is not None:
             row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}
@@ -221,9 +225,10 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             row |= {"body": shape.tools.body} if piece == "tools" else {}
             row |= {"body": shape.tools.result_body} if piece == "result" else {}
         rows.append(row)
-        if piece == "answer" and shape.lead:
-            lead = {"name": "ANSWER_LEAD", "spelling": pieces(shape.lead, special)}
-            rows.append(row | lead | {"before": "think"})
+        if block.lead:
+            lead = {"name": f"{piece.upper()}_LEAD", "spelling": pieces(block.lead, special)}
+            inner = kinds["thought" if piece == "answer" else "tools"]
+            rows.append(row | lead | {"before": inner})
     for piece, (after_text, after_block) in _joins(shape).items():
         row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
         same = after_text == after_block

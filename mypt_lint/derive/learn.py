@@ -107,9 +107,9 @@ class Learner:
         prefix = last if last == earlier and last in (" ", "\n") and header == prompt else ""
         earlier, last = earlier.removeprefix(prefix), last.removeprefix(prefix)
         user = Block(to_user, closer)
-        answer = Block(header[len(closer) :], answer_end, prefix=prefix)
+        answer = Block(header[len(closer) :], answer_end, prefix=prefix, lead=lead)
         shape = Shape(
-            begin, user, answer, tail=tail, ends=replaces, lead=lead, bare_end=bool(space),
+            begin, user, answer, tail=tail, ends=replaces, bare_end=bool(space),
             after_answer=after,
         )  # fmt: skip
         try:
@@ -198,7 +198,7 @@ class Learner:
         what a prompt has there. `always`: so has each answer.
         """
         prompt, (opener, closer) = shape.user.closer, self._thought()
-        prompt += shape.lead or shape.answer.opener
+        prompt += shape.answer.lead or shape.answer.opener
         if not opener.startswith(prompt):
             raise NotLearnedError("the prompt is not before a thought")
         opener = opener.removeprefix(prompt)

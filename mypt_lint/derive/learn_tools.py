@@ -67,6 +67,7 @@ class ToolsLearner:
         thought = shape.thought if shape.fills or shape.always or empties else None
         self.filled = thought.opener + thought.closer if thought else ""  # in answers without one
         self.each = False  # whether those with calls have it
+        self.lead = ""  # what opens a system block that begins with tools
 
     def learned(self) -> Shape:
         """Returns the shape with tools. Raises NotLearnedError."""
@@ -80,7 +81,8 @@ class ToolsLearner:
         shape = replace(self.shape, each=self.each and not self.shape.always)
         if shape.system and tools.beside:
             blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
-            shape = replace(shape, system=replace(shape.system, blank=blank and shape.system.blank))
+            blank = blank and shape.system.blank
+            shape = replace(shape, system=replace(shape.system, blank=blank, lead=self.lead))
         return replace(shape, tools=tools)
 
     def _text(self, probe: Probe) -> str:
@@ -128,8 +130,12 @@ class ToolsLearner:
         default = ""
         if alone != text.replace(system_text.removeprefix(shape.begin), "", 1):
             default = alone[len(opening) :].partition(text.partition(_S)[2])[0]
+            lead, same, rest = alone.partition(tag + tools)
             if alone != text.replace(_S, default):
-                raise NotLearnedError("tools are written otherwise without a system message")
+                if place != "after" or not same or rest != after:
+                    raise NotLearnedError("tools are written otherwise without a system message")
+                self.lead = lead.removeprefix(shape.begin)
+                return Block(tag, closer), body, place, opener.removesuffix(tag), "", head
         return Block(opener, closer), body, place, "", default, head
 
     def _head(self, text: str, opening: str) -> tuple[str, str]:

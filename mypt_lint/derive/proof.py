@@ -86,7 +86,8 @@ def prove(
                 level.excused["texts that the template leaves out"] += 1
             continue
         options = {"enable_thinking": "reasoning_content" in messages[-1]}
-        options = options if dialect.table.leaders else {}
+        thoughts = dialect.table.kinds("thought")
+        options = options if any(kind in thoughts for _, kind in dialect.table.leaders) else {}
         prompt = render.text(messages[:-1], tools, "prompt", clock=clock, **options) or ""
         how = "the template refuses it" if theirs is None else ""
         how = how or _difference("the text", ours, theirs or "")

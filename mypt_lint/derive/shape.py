@@ -23,7 +23,8 @@ class Block:
     """The literals around a kind of text; without `closer`, the next opener ends it.
 
     `strip` says what the template strips of the text, `prefix` is the white space with which it
-    begins then, and `blank` says whether the template writes an empty one alike.
+    begins then, and `blank` says whether the template writes an empty one alike. `lead` opens an
+    answer with a thought, or a system block that begins with tools, if that is another literal.
     """
 
     opener: str
@@ -31,6 +32,7 @@ class Block:
     strip: str = ""
     prefix: str = ""
     blank: bool = True
+    lead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,6 @@ class Shape:
     - `drops`: thoughts of earlier turns are left out. `fills`: the last answer has an empty one if
       it has no other. `trims`: what the text after a thought loses.
     - `always`: an answer without a thought has an empty one; `each`: those after the last question.
-    - `lead`: what opens an answer with a thought, if another literal opens those without.
     - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought, and
       `only_prompts` do, where answers without a thought have none.
     - `no_system`, `no_thoughts`, `no_tools`: why these are not learned.
@@ -109,7 +110,6 @@ class Shape:
     fills: bool = False
     each: bool = False
     always: bool = False
-    lead: str = ""
     trims: str = ""
     opens: bool = False
     empties: bool = False

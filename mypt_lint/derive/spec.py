@@ -84,8 +84,10 @@ def _notes(shape: Shape) -> Iterator[str]:
     if shape.drops:
         how = "empty" if shape.always else "left out"
         yield f"- Thoughts of earlier turns are {how} (`--history official`)."
-    if shape.lead:
-        yield f"- Before a thought, the header of an answer is {_code(shape.lead)}."
+    if shape.answer.lead:
+        yield f"- Before a thought, the header of an answer is {_code(shape.answer.lead)}."
+    if shape.system is not None and shape.system.lead:
+        yield f"- Without a system message, {_code(shape.system.lead)} is before tools."
     if shape.always or shape.fills:
         last = "each answer after the last question" if shape.each else "the last answer"
         which = "Each answer" if shape.always else f"With `--history official`, {last}"
