@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mypt_model.pieces import each_piece, is_sharded, opened_tensors
 from mypt_model.shape import LlamaConfig, ModelError
 
 if TYPE_CHECKING:
@@ -199,8 +198,6 @@ def each_weight(folder: Path) -> dict[str, Callable[[], Tensor]]:
     Files stay open, and only what is read takes memory. Raises ModelError as `read_weights` does,
     here and when a weight is read.
     """
-    if is_sharded(folder):
-        return each_piece(folder)
     files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
     if not files:
         raise ModelError(f"{folder} holds no *.safetensors file; copy the weights there; {FOLDER}")
@@ -214,9 +211,26 @@ def each_weight(folder: Path) -> dict[str, Callable[[], Tensor]]:
             )
     out: dict[str, Callable[[], Tensor]] = {}
     for path in files:
-        opened = opened_tensors(path)
+        opened = _opened(path)
         out |= {name: partial(opened.get_tensor, name) for name in opened.keys()}  # noqa: SIM118
     return out
+
+
+def _opened(path: Path) -> Any:
+    """Returns a file of safetensors, open. Raises ModelError, naming it, if it cannot be read."""
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError:
+        raise ModelError(
+            "reading weights needs safetensors: pip install 'mypt-tags[infer]'"
+        ) from None
+    try:
+        return safe_open(path, "pt")
+    except (SafetensorError, OSError) as error:
+        message = f"cannot read {path}: {error}; download the file again"
+        if path.is_file() and path.stat().st_size < 1000 and b"git-lfs" in path.read_bytes():
+            message = f"{path} is a pointer of Git LFS, not the file: git lfs pull"
+        raise ModelError(message) from None
 
 
 def check_generation(folder: Path) -> None:
@@ -270,8 +284,7 @@ def check_layers(folder: Path) -> None:
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """Returns the weights of the model in a folder: tensors by their names, on the CPU.
 
-    Reads all `*.safetensors` but the state of the optimizer, or puts pieces together. Raises
-    ModelError, naming the file, if there is none, if one cannot be read, or if safetensors is not
-    installed.
+    Reads all `*.safetensors` but the state of the optimizer. Raises ModelError, naming the file, if
+    there is none, if one cannot be read, or if safetensors is not installed.
     """
     return {name: read() for name, read in each_weight(folder).items()}

@@ -29,7 +29,6 @@ from torch.utils.checkpoint import checkpoint
 
 from mypt_model.folder import check_layers, is_plain, read_config, read_weights
 from mypt_model.llama import Attend, Transformer, of_weights, spread
-from mypt_model.pieces import is_sharded
 from mypt_model.shape import ModelError
 
 _NAME, _WINDOW = "mypt", "sliding_attention"  # our attention, and a kind of layer
@@ -176,13 +175,9 @@ def open_pretrained(folder: Path, dtype: torch.dtype | None = None) -> Pretraine
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        result: Any = (
-            _of_pieces(folder, dtype)
-            if is_sharded(folder)
-            else AutoModelForCausalLM.from_pretrained(
-                folder, dtype=dtype or "auto", local_files_only=True, use_safetensors=True,
-                output_loading_info=True,
-            )
+        result: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype or "auto", local_files_only=True, use_safetensors=True,
+            output_loading_info=True,
         )  # fmt: skip
         inner, info = result
     except (*_UNREADABLE, SafetensorError) as error:
@@ -218,20 +213,6 @@ def open_hollow(folder: Path, vocab_size: int) -> Pretrained:
     out.inner.to_empty(device="cpu")
     out.inner.tie_weights()
     return out
-
-
-def _of_pieces(folder: Path, dtype: torch.dtype | None) -> tuple[Any, dict[str, Any]]:
-    """Returns a model whose weights are in pieces, which transformers does not know of.
-
-    With it comes what `from_pretrained` tells of weights that are missing.
-    """
-    from transformers import AutoConfig
-
-    weights = read_weights(folder)
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    inner = _built(config, dtype or _dtype(weights))
-    inner.load_state_dict(weights, strict=False)
-    return inner, {"missing_keys": {n for n, _ in inner.named_parameters()} - set(weights)}
 
 
 def _built(config: Any, dtype: torch.dtype) -> Any:

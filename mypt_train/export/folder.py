@@ -14,7 +14,6 @@ import mypt_spec
 from mypt_lint.derive.of_model import dialect_of_model
 from mypt_model import folder as model_folder
 from mypt_model.folder import CONFIG, GENERATION, WEIGHTS, beside, newest
-from mypt_model.pieces import is_sharded
 from mypt_model.shape import ModelError, fits
 from mypt_spec import VocabularyError
 from mypt_spec.tokenizer.vocabulary import COPIES
@@ -78,16 +77,11 @@ def export(
     }
     written |= {name: text.encode() for name, text in texts.items()}
     written |= d.vocabulary.copy if d.vocabulary is not None else {}
-    if is_sharded(source):
-        from safetensors.torch import save
-
-        weights = save(model_folder.read_weights(source), metadata={"format": "pt"})
-        return write_folder(out, {WEIGHTS: weights} | written)
     return write_folder(out, written, copies={WEIGHTS: source / WEIGHTS})
 
 
 def _config(source: Path) -> dict[str, Any]:
-    for name in (CONFIG,) if is_sharded(source) else (CONFIG, WEIGHTS):
+    for name in (CONFIG, WEIGHTS):
         if not (source / name).is_file():
             raise ExportError(f"{source}: has no {name}; name the folder of a checkpoint")
     return model_folder.raw_config(source)

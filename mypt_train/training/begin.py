@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mypt_model.folder import check_layers, each_weight, is_plain, read_config
+from mypt_model.folder import check_layers, is_plain, read_config
 from mypt_model.llama import Transformer, random_transformer
 from mypt_model.pretrained import Net, open_hollow, open_pretrained
 from mypt_model.shape import ModelError, fits
@@ -21,7 +21,7 @@ from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_train.training.parts import checkpoint
 from mypt_train.training.parts.checkpoint import CheckpointError, lacking
 from mypt_train.training.parts.config import Config, ConfigError
-from mypt_train.training.parts.distributed import World, piece, precision, send_weights, spread_out
+from mypt_train.training.parts.distributed import World, precision, send_weights, spread_out
 
 _NO_SHAPE = (
     "the config has no model: name one that has, such as tiny, or begin with a model by --init-from"
@@ -51,20 +51,16 @@ def shaped(config: Config, source: Path | None) -> Config:
     return config
 
 
-_BY_ID = ("embed_tokens.weight", "lm_head.weight")  # have a row for each id
 _OF_DATA = ("vocab_size", "max_position_embeddings")
 
 
 def begun(
-    config: Config, ids: int, context: int | None, source: Path | None, *, empty: bool = False,
-    hollow: bool = False,
-) -> tuple[Net, int]:  # fmt: skip
+    config: Config, ids: int, context: int | None, source: Path | None, *, hollow: bool = False
+) -> tuple[Net, int]:
     """Returns a model with at least `ids` ids, and how many of them the folder `source` lacks.
 
-    Without a folder, its weights are random. With `empty`, a model that the config describes comes
-    without memory, on the device "meta", for a caller that gives it pieces of its weights. With
-    `hollow`, nothing is read or drawn: weights have memory, but no values. Raises ModelError,
-    CheckpointError.
+    Without a folder, its weights are random. With `hollow`, nothing is read or drawn: weights have
+    memory, but no values. Raises ModelError, CheckpointError.
     """
     if source is not None:
         check_layers(source)
@@ -87,11 +83,10 @@ def begun(
         if longest is not None:  # rows may be short: the model goes on to read what it could
             context = max(context or 0, longest)
     shape = config.shape(max(ids, old_ids), context)
-    if empty or hollow:
+    if hollow:
         with torch.device("meta"):
             model = Transformer(shape)
-        if hollow:
-            model.to_empty(device="cpu")
+        model.to_empty(device="cpu")
         return model, 0 if source is None else lacking(source, read_config(source), model)
     model = random_transformer(shape, config.train.seed)
     return model, 0 if source is None else checkpoint.load_weights(source, model)
@@ -103,15 +98,13 @@ def frozen(
     """Returns the reference of DPO and KTO for a model: one of its shape, without gradients.
 
     It is what `begun` makes of a folder. Processes that share the weights of the model share those
-    of the reference, too, and one of them reads it, or each has pieces alone. All processes call
-    it. Raises ModelError, CheckpointError.
+    of the reference, too, and the first of them reads it. All processes call it. Raises ModelError,
+    CheckpointError.
     """
     c = config.train
     shares = world.shares(c.parallel)
-    empty = shares and bool(config.model)
-    hollow = shares and not empty and not world.first
-    size = model.config.vocab_size
-    net, _ = begun(config, size, context, source, empty=empty, hollow=hollow)
+    hollow = shares and not world.first
+    net, _ = begun(config, model.config.vocab_size, context, source, hollow=hollow)
     if source is not None:
         lacking(source, net.config, model)
     net.requires_grad_(False)
@@ -119,10 +112,7 @@ def frozen(
         return net.to(world.device)
     values = {name: weight.detach() for name, weight in net.named_parameters()}
     spread_out(net, world, c.parallel, precision(c.dtype, world.device))
-    if isinstance(net, Transformer):
-        fill_pieces(net, c.seed, source, {})
-    else:
-        send_weights(net, values, world)
+    send_weights(net, values, world)
     return net
 
 
@@ -180,36 +170,6 @@ def name_tags(model: Net, tags: Mapping[int, list[int]]) -> None:
     for weight in rows:
         for tag, ids in tags.items():
             weight[tag] = weight[ids].mean(dim=0)
-
-
-@torch.no_grad()
-def fill_pieces(
-    model: Transformer, seed: int, source: Path | None, tags: Mapping[int, list[int]]
-) -> None:
-    """Gives each process its pieces of the weights that `begun` and `name_tags` make of a model.
-
-    No process holds more than one whole weight. Raises CheckpointError.
-    """
-    try:
-        readers = {} if source is None else each_weight(source)
-        for (name, value), weight in zip(model.drawn(seed), model.parameters(), strict=True):
-            by_id = name.endswith(_BY_ID)
-            if source is not None:
-                if name not in readers:
-                    raise CheckpointError(f"{source}: has no weight {name}")
-                loaded = readers[name]()
-                fits_ = loaded.shape[1:] == value.shape[1:] and len(loaded) <= len(value)
-                if not fits_ or (len(loaded) < len(value) and not by_id):
-                    raise CheckpointError(
-                        f"{source}: {name} has shape {tuple(loaded.shape)}, config.json says "
-                        f"{tuple(value.shape)}"
-                    )
-                value[: len(loaded)] = loaded
-            for tag, ids in tags.items() if by_id else ():
-                value[tag] = value[ids].mean(dim=0)
-            weight.copy_(piece(value, weight))
-    except ModelError as error:
-        raise CheckpointError(str(error)) from None
 
 
 def new_tags(dialect: Dialect) -> list[int]:

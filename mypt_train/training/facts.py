@@ -33,12 +33,11 @@ _FREE = (
     "micro_rows",
     "recompute",
     "compile",
-    "checkpoint",
     "timeout",
 )
 # Keys that came later. A checkpoint without them is one with their defaults, so it does not name
 # these: what it says stays the same from release to release.
-_LATER = ("checkpoint", "timeout", "compile")
+_LATER = ("timeout", "compile")
 
 
 USUAL_MASK = "model"  # of data, and of a checkpoint that says none

@@ -32,21 +32,11 @@ from torch import nn
 
 from mypt_cli import atomic
 from mypt_model.folder import checkpoints, newest
-from mypt_model.llama import Transformer
-from mypt_model.pieces import is_sharded
 from mypt_model.pretrained import Net
 from mypt_train.data.formats.manifest import BAD, GOOD
 from mypt_train.data.shard import ShardError
 from mypt_train.training.batches import Batch, Stage, batch, idle, share, stages
-from mypt_train.training.begin import (
-    begun,
-    fill_pieces,
-    frozen,
-    name_tags,
-    named_tags,
-    new_tags,
-    shaped,
-)
+from mypt_train.training.begin import begun, frozen, name_tags, named_tags, new_tags, shaped
 from mypt_train.training.corpus import Corpus, Row, corpus, open_data
 from mypt_train.training.facts import check_grammar, check_same, facts_of_run, other_mask
 from mypt_train.training.meter import Meter
@@ -67,7 +57,6 @@ from mypt_train.training.parts.distributed import (
 )
 from mypt_train.training.parts.log import BOARD, LOG, Log
 from mypt_train.training.parts.optimizer import adamw, rate
-from mypt_train.training.parts.storage import Saver, restore
 
 __all__ = [
     "CheckpointError",
@@ -153,7 +142,7 @@ def train(
         with Log(
             out, step=run.begin, steps=last, writes=world.first, quiet=quiet,
             tensorboard=settings.train.tensorboard,
-        ) as log, run.saver:  # fmt: skip
+        ) as log:  # fmt: skip
             return run.go(last, log)
 
 
@@ -202,18 +191,15 @@ class _Run:
             self.facts["base"] = self._base(source, last, before)
         ids = int(self.facts["data"]["vocab_size"])
         width = c.context_length or self.train.packed or None
-        # Each process then gets its pieces alone; adapters need all of the weights.
-        pieces = last is not None and is_sharded(last)
-        empty = (pieces or world.shares(c.parallel)) and bool(config.model) and not c.lora_rank
-        # Else the first process reads the model, and gives the others theirs.
-        sends_weights = world.shares(c.parallel) and not empty
+        # Of processes that share weights, the first makes the model, and gives the others theirs.
+        sends_weights = world.shares(c.parallel)
         hollow = sends_weights and not world.first
-        model, self.fresh_ids = begun(config, ids, width, source, empty=empty, hollow=hollow)
+        model, self.fresh_ids = begun(config, ids, width, source, hollow=hollow)
         self.threads = use_threads(c.threads, model.config.hidden_size, world)
         compared = self._compared(init_from, last, before)
         words = c.tag_words if last is None or c.lora_rank else {}
         tag_ids = named_tags(self.train.dialect, words)
-        if not (empty or hollow):
+        if not hollow:
             name_tags(model, tag_ids)
         tags = sorted({*new_tags(self.train.dialect), *tag_ids})
         if c.lora_rank:
@@ -233,8 +219,6 @@ class _Run:
         self.model = model
         if sends_weights:
             send_weights(model, values, world)
-        if empty and not pieces and isinstance(model, Transformer):
-            fill_pieces(model, c.seed, source, tag_ids)
         # After the model, so that no process has both of them whole.
         reference = None
         if c.objective in ("dpo", "kto"):
@@ -242,9 +226,8 @@ class _Run:
         self.objective = Objective(c, self.train, world, reference)
         self.optimizer = adamw(model, c)
         if last is not None:
-            restore(last, model, self.optimizer, world)
-        beside = self.train.dialect.all_files | checkpoint.generation_of(last or source)
-        self.saver = Saver(out, model, self.optimizer, c, world, beside)
+            checkpoint.load_state(last, model, self.optimizer)
+        self.beside = self.train.dialect.all_files | checkpoint.generation_of(last or source)
         self.best = math.inf if before is None else before.get("best", math.inf)
         self.stale = 0  # validations since the best one
         self.result = Report(self.begin, math.nan, last or out, world.first)
@@ -375,9 +358,6 @@ class _Run:
             self._evaluate(step + 1, last, log)
             if c.patience and self.stale >= c.patience:
                 break
-        self.saver.settle()
-        self.world.wait()  # for the first, which names the last checkpoint
-        self._tell_saved(log)
         if c.patience and self.stale >= c.patience:
             step, folder = self.result.step, self.result.folder
             log.show(f"step {step}: no better validation for {self.stale}; {folder} is kept")
@@ -419,18 +399,17 @@ class _Run:
         # With patience, the newest checkpoint is the best one.
         if better if c.patience else _due(c.save_every, step, last):
             best = {"best": self.best} if c.patience else {}
-            self.saver.save(step, self.facts | best)
-        self._tell_saved(log)
+            path = checkpoint.save(
+                self.out, step, self.model, self.optimizer, self.facts | best, self.world,
+                keep=c.keep, beside=self.beside,
+            )  # fmt: skip
+            self.result = replace(self.result, folder=path)
+            log.record_event("checkpoint", step, f"step {step}: {path}", folder=path.name)
         if self.legality and _due(c.legality_every, step, last) and len(self.val.episodes):
             shares, text = self.legality(self.model, self.val, self.world, c)
             self.result = replace(self.result, legality=shares)
             if shares:
                 log.record_event("legality", step, f"step {step}: {text}", **shares)
-
-    def _tell_saved(self, log: Log) -> None:
-        for step, path in self.saver.written():
-            self.result = replace(self.result, folder=path)
-            log.record_event("checkpoint", step, f"step {step}: {path}", folder=path.name)
 
     def _blame(self, step: int, rows: Sequence[Row], loss: float, norm: float) -> str:
         """Returns a message that names the batch in which a step failed, and its lines of input.

@@ -3,13 +3,13 @@
 `step_<number>/` holds config.json and model.safetensors, as Hugging Face has them, and
 optimizer.safetensors and trainer.json, which says what the model was trained with. The folder is
 written under another name and renamed when all of it is on the disk, so a checkpoint is whole or
-not there. Nothing is pickled. `storage` writes checkpoints of several processes in pieces.
+not there. Nothing is pickled. Of several processes, the first gathers and writes it.
 """
 
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from mypt_model.folder import (
     checkpoints,
     read_object,
 )
-from mypt_model.pieces import files_of_weights, is_sharded
 from mypt_model.pretrained import Net, PretrainedConfig, open_model
 from mypt_model.shape import LlamaConfig, ModelError
 from mypt_train.training.parts import lora
@@ -40,8 +39,6 @@ _FREE = (
     "max_position_embeddings", "dtype", "torch_dtype", "_name_or_path", "architectures",
     "bos_token_id", "eos_token_id", "pad_token_id",
 )  # fmt: skip
-# Size and SHA-256 of files, by name.
-Files = dict[str, dict[str, Any]]
 
 
 class CheckpointError(Exception):
@@ -70,18 +67,24 @@ def save(
     state = {name: _on_first(value, world) for name, value in state_of(model, optimizer).items()}
     beside = dict(beside or {}) | lora.files(model, facts)
     if world.first:
-        spoilt = [name for name, weight in weights.items() if not torch.isfinite(weight).all()]
-        refuse_spoilt(out, step, spoilt)
+        if spoilt := [name for name, w in weights.items() if not torch.isfinite(w).all()]:
+            raise CheckpointError(
+                f"after step {step} {len(spoilt)} weights are not finite, such as {spoilt[0]}; "
+                f"{_last_of(out)}. Lower train.lr"
+            )
         try:
             with atomic.folder(path) as part:
                 save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
                 save_file(state, part / OPTIMIZER)
-                files = measured(part, [WEIGHTS, OPTIMIZER])
                 dtype = next(iter(weights.values())).dtype
-                complete(part, files, model, dtype, stamped(facts, step), beside)
+                _complete(part, model, dtype, facts | {"step": step}, beside)
         except (OSError, SafetensorError) as error:
-            raise unwritten(path, error) from None
-        drop_old(out, keep)
+            raise CheckpointError(
+                f"{path}: cannot be written: {error}; {_last_of(out)}. Free some space and go on "
+                "with --resume"
+            ) from None
+        for old in checkpoints(out)[:-keep]:
+            shutil.rmtree(old)
     world.wait()
     return path
 
@@ -94,34 +97,6 @@ def state_of(model: Net, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     }
 
 
-def stamped(facts: dict[str, Any], step: int) -> dict[str, Any]:
-    """Returns what trainer.json says of a checkpoint, but for its files."""
-    return facts | {"schema": SCHEMA, "version": VERSION, "step": step}
-
-
-def refuse_spoilt(out: Path, step: int, names: Sequence[str]) -> None:
-    """Raises CheckpointError if there are names of weights that are not finite."""
-    if names:
-        raise CheckpointError(
-            f"after step {step} {len(names)} weights are not finite, such as {names[0]}; "
-            f"{_last_of(out)}. Lower train.lr"
-        )
-
-
-def unwritten(path: Path, error: object) -> CheckpointError:
-    """Returns the error of a checkpoint that the disk refuses."""
-    return CheckpointError(
-        f"{path}: cannot be written: {error}; {_last_of(path.parent)}. Free some space and go on "
-        "with --resume"
-    )
-
-
-def drop_old(out: Path, keep: int) -> None:
-    """Deletes all checkpoints but the last `keep`."""
-    for old in checkpoints(out)[:-keep]:
-        shutil.rmtree(old)
-
-
 def _last_of(out: Path) -> str:
     paths = checkpoints(out)
     return f"the last checkpoint is {paths[-1]}" if paths else "there is no checkpoint yet"
@@ -132,27 +107,22 @@ def _on_first(tensor: Tensor, world: World) -> Tensor:
     return full.cpu().contiguous() if world.first else torch.empty(0)
 
 
-def measured(folder: Path, names: Iterable[str]) -> Files:
-    """Returns the size and the SHA-256 of files in a folder."""
-    return {
-        name: {"bytes": (folder / name).stat().st_size, "sha256": atomic.sha256(folder / name)}
-        for name in names
-    }
-
-
-def complete(
-    part: Path, files: Files, model: Net, dtype: torch.dtype, facts: dict[str, Any],
-    beside: Mapping[str, bytes],
-) -> None:  # fmt: skip
+def _complete(
+    part: Path, model: Net, dtype: torch.dtype, facts: dict[str, Any], beside: Mapping[str, bytes]
+) -> None:
     """Writes what a checkpoint has besides tensors; trainer.json, which lists all, is the last."""
     for name, content in beside.items():
         (part / name).parent.mkdir(exist_ok=True)
         (part / name).write_bytes(content)
+    files = {
+        name: {"bytes": (part / name).stat().st_size, "sha256": atomic.sha256(part / name)}
+        for name in (WEIGHTS, OPTIMIZER, *beside)
+    }
     shape = model.config.as_json()
     key = "dtype" if "dtype" in shape else "torch_dtype"
     for name, value in (
         (CONFIG, shape | {key: str(dtype).removeprefix("torch.")}),
-        (TRAINER, facts | {"files": files | measured(part, beside)}),
+        (TRAINER, facts | {"schema": SCHEMA, "version": VERSION, "files": files}),
     ):
         (part / name).write_text(
             json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8"
@@ -198,11 +168,7 @@ def facts_of(folder: Path, world: World = ALONE) -> dict[str, Any]:
 
 def digest(folder: Path) -> str:
     """Returns the SHA-256 of a model's weights, over all their files, in hexadecimal."""
-    files = (
-        files_of_weights(folder)
-        if is_sharded(folder)
-        else sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
-    )
+    files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
     return hashlib.sha256("".join(atomic.sha256(path) for path in files).encode()).hexdigest()
 
 

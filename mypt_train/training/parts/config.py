@@ -45,9 +45,7 @@ class TrainConfig:
     - `context_length`: tokens of a row; by default as the data was prepared.
     - `train_on`: the loss "mask" of the data, or "all" tokens, for comparison.
     - `replay`: the share of a phase's rows that comes from earlier phases.
-    - `checkpoint`: "whole" is one file of weights, "sharded" a file for each process, written while
-      training goes on; "auto" is "sharded" for large models whose weights are shared (FSDP).
-      `timeout`: seconds that processes wait for each other.
+    - `timeout`: seconds that processes wait for each other.
     - `save_every`, `val_every`, `legality_every`: in steps; 0 is only at the end, -1 never.
     - `patience`: validations without a better loss after which the run ends; 0 is never. With it,
       a checkpoint is written after each validation that is the best so far, and at no other time.
@@ -85,7 +83,6 @@ class TrainConfig:
     log_every: Count = 10
     save_every: Every = 200
     keep: Count = 2
-    checkpoint: Literal["auto", "whole", "sharded"] = "auto"
     timeout: Count = 1800
     val_every: Every = 0
     val_rows: Count = 256

@@ -155,14 +155,9 @@ def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> n
     """Returns the model as it is called in training.
 
     "ddp": each process has a copy, and gradients are averaged. "fsdp": each process holds a part of
-    all weights. `dtype` is what sharded weights are computed in. Weights of a model on the device
-    "meta" get memory, but no values.
+    all weights. `dtype` is what sharded weights are computed in.
     """
-    empty = any(weight.is_meta for weight in model.parameters())
-    if not empty:
-        model.to(world.device)
-    elif strategy == "ddp" or world.size == 1:
-        model.to_empty(device=world.device)
+    model.to(world.device)
     if world.shares(strategy):
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -174,7 +169,7 @@ def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> n
         for layer in model.model.layers:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         fully_shard(model, mesh=mesh, mp_policy=policy)
-        return model.to_empty(device=world.device) if empty else model
+        return model
     if world.size > 1:
         from torch.nn.parallel import DistributedDataParallel
 
@@ -222,13 +217,6 @@ def full_tensor(tensor: Tensor) -> Tensor:
     if isinstance(tensor, DTensor):
         tensor = tensor.full_tensor()
     return tensor.detach()
-
-
-def local_tensor(tensor: Tensor) -> Tensor:
-    """Returns the piece of a tensor that this process holds: all of it, if it is not sharded."""
-    from torch.distributed.tensor import DTensor
-
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def piece(tensor: Tensor, pattern: Tensor, *, source: int | None = None) -> Tensor:

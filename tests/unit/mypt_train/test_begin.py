@@ -1,4 +1,4 @@
-"""Processes that share weights begin with those of one process, and hold pieces of them alone."""
+"""Processes that share weights begin with those of the first, and hold parts of them alone."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from tests.support.training import SHAPE, processes
 
 torch = pytest.importorskip("torch")
 
-from mypt_model.llama import Transformer, random_transformer  # noqa: E402
-from mypt_model.shape import LlamaConfig  # noqa: E402
+from mypt_model.llama import random_transformer  # noqa: E402
 from mypt_train.training import begin  # noqa: E402
 from mypt_train.training.parts import checkpoint  # noqa: E402
 from mypt_train.training.parts.config import Config  # noqa: E402
 from mypt_train.training.parts.distributed import ALONE  # noqa: E402
 from mypt_train.training.parts.optimizer import adamw  # noqa: E402
-from mypt_train.training.parts.storage import Saver  # noqa: E402
 
 pytestmark = pytest.mark.numeric
 
@@ -28,7 +26,6 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
     ("", {}, 100),
     ("", {"tie_word_embeddings": False}, 100),
     ("step_000001", {}, 100),  # 97 of them have weights
-    ("step_000002", {}, 97),
 ]
 TAGS = {3: [5, 7, 9], 96: [4]}
 SHARED = f"""
@@ -38,9 +35,7 @@ import torch
 from mypt_train.training import begin
 from mypt_train.training.parts import checkpoint
 from mypt_train.training.parts.config import Config
-from mypt_train.training.parts.distributed import (
-    full_tensor, joined, local_tensor, send_weights, spread_out,
-)
+from mypt_train.training.parts.distributed import full_tensor, joined, send_weights, spread_out
 
 def refused(*given, **more):
     raise AssertionError("this process makes the whole model")
@@ -50,7 +45,7 @@ def same(model, want):
     for name, weight in model.named_parameters():
         assert torch.equal(full_tensor(weight), want[name]), name
         assert weight.requires_grad is False
-        held += local_tensor(weight).numel()
+        held += weight.to_local().numel()
     assert held < 0.6 * sum(weight.numel() for weight in want.values())
 
 def gives(source):
@@ -74,7 +69,7 @@ def gives(source):
         assert torch.equal(full_tensor(weight), wanted.pop(name)), name
     assert not wanted
     assert model.lm_head.weight is model.model.embed_tokens.weight
-    held = sum(local_tensor(weight).numel() for weight in model.parameters())
+    held = sum(weight.to_local().numel() for weight in model.parameters())
     assert held < 0.6 * sum(weight.numel() for weight in model.parameters())
 
 out = Path(sys.argv[1])
@@ -88,30 +83,29 @@ with joined() as world:
         kept = {{n: w.detach().clone() for n, w in want.named_parameters()}}
         begin.name_tags(want, {TAGS})
         made, opened = begin.random_transformer, checkpoint.open_model
-        begin.random_transformer = checkpoint.open_model = refused
-        model, fresh = begin.begun(config, ids, 64, source, empty=True)
+        model = want
+        if not world.first:
+            begin.random_transformer = checkpoint.open_model = refused
+            model, fresh = begin.begun(config, ids, 64, source, hollow=True)
+            assert fresh == lacking
         sharing = Config.load({{"model": {SHAPE} | more, "train": {{"parallel": "fsdp"}}}})
         same(begin.frozen(sharing, want, 64, source, world), kept)
         begin.random_transformer, checkpoint.open_model = made, opened
-        assert fresh == lacking
-        assert all(weight.is_meta for weight in model.parameters())
+        values = {{n: w.detach() for n, w in want.named_parameters()}}
+        wanted = {{n: w.clone() for n, w in values.items()}}
         spread_out(model, world, "fsdp", torch.float32)
-        begin.fill_pieces(model, config.train.seed, source, {TAGS})
+        send_weights(model, values if world.first else {{}}, world)
         held = 0
-        for weight, other in zip(model.parameters(), want.parameters(), strict=True):
-            assert torch.equal(full_tensor(weight), other)
-            held += local_tensor(weight).numel()
-        assert held < 0.6 * sum(weight.numel() for weight in want.parameters())
+        for name, weight in model.named_parameters():
+            assert torch.equal(full_tensor(weight), wanted[name])
+            held += weight.to_local().numel()
+        assert held < 0.6 * sum(weight.numel() for weight in wanted.values())
 """
 
 
 def test_the_weights_are_those_of_one_process(tmp_path: Path) -> None:
     model = random_transformer(Config.load({"model": SHAPE}).shape(97, 64), 5)
-    chosen = Config.load({"model": SHAPE, "train": {"checkpoint": "sharded"}}).train
-    checkpoint.save(tmp_path, 1, model, adamw(model, chosen), {}, ALONE, keep=2)
-    with Saver(tmp_path, model, adamw(model, chosen), chosen, ALONE, {}) as saver:
-        saver.save(2, {})
-    assert {path.name for path in tmp_path.iterdir()} == {"step_000001", "step_000002"}
+    checkpoint.save(tmp_path, 1, model, adamw(model, Config.load({}).train), {}, ALONE, keep=2)
     if find_spec("transformers"):  # the first process reads it for all
         import transformers
 
@@ -130,19 +124,7 @@ def test_another_shape_is_refused_before_there_are_weights(tmp_path: Path) -> No
     checkpoint.save(tmp_path, 1, model, adamw(model, Config.load({}).train), {}, ALONE, keep=2)
     config = Config.load({"model": SHAPE | {"intermediate_size": 32}})
     with pytest.raises(checkpoint.CheckpointError, match="intermediate_size is 24, the config has"):
-        begin.begun(config, 97, 64, tmp_path / "step_000001", empty=True)
-
-
-def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    small = random_transformer(Config.load({"model": SHAPE}).shape(97, 64), 5)
-    checkpoint.save(tmp_path, 1, small, adamw(small, Config.load({}).train), {}, ALONE, keep=2)
-    folder = tmp_path / "step_000001"
-    model = Transformer(LlamaConfig(vocab_size=97, **(SHAPE | {"num_hidden_layers": 3})))
-    with pytest.raises(checkpoint.CheckpointError, match=r"has no weight model\.layers\.2\."):
-        begin.fill_pieces(model, 0, folder, {})
-    model = Transformer(LlamaConfig(vocab_size=97, **(SHAPE | {"intermediate_size": 32})))
-    with pytest.raises(checkpoint.CheckpointError, match=r"gate_proj.weight has shape \(24, 16\)"):
-        begin.fill_pieces(model, 0, folder, {})
+        begin.begun(config, 97, 64, tmp_path / "step_000001", hollow=True)
 
 
 STATE = f"""
@@ -153,7 +135,7 @@ from safetensors.torch import load_file
 from mypt_train.training import begin
 from mypt_train.training.parts import checkpoint
 from mypt_train.training.parts.config import Config
-from mypt_train.training.parts.distributed import full_tensor, joined, local_tensor, spread_out
+from mypt_train.training.parts.distributed import full_tensor, joined, spread_out
 from mypt_train.training.parts.optimizer import adamw
 
 def refused(*given, **more):
@@ -164,16 +146,15 @@ want = load_file(folder / "optimizer.safetensors")
 checkpoint.load_file = refused
 with joined() as world:
     config = Config.load({{"model": {SHAPE}}})
-    model, _ = begin.begun(config, 97, 64, folder, empty=True)
+    model, _ = begin.begun(config, 97, 64, folder)
     spread_out(model, world, "fsdp", torch.float32)
-    begin.fill_pieces(model, config.train.seed, folder, {{}})
     optimizer = adamw(model, config.train)
     checkpoint.load_state(folder, model, optimizer)
     held = 0
     for name, weight in model.named_parameters():
         for key, value in optimizer.state[weight].items():
             assert torch.equal(full_tensor(value), want.pop(f"{{key}}:{{name}}"))
-            held += local_tensor(value).numel() if value.dim() else 0
+            held += value.to_local().numel() if value.dim() else 0
     assert not want
     assert held < 0.6 * 2 * sum(weight.numel() for weight in model.parameters())
 """

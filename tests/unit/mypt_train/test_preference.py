@@ -287,9 +287,9 @@ def test_a_run_that_began_with_drawn_weights_keeps_them_as_reference(
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-# No process makes the whole model, or the whole reference.
-IN_PIECES = """
-import sys
+# Only the first process makes the whole model, and the whole reference.
+SHARED = """
+import os, sys
 from mypt.train import main
 from mypt_train.training import begin
 from mypt_train.training.parts import checkpoint
@@ -297,7 +297,8 @@ from mypt_train.training.parts import checkpoint
 def refused(*given, **more):
     raise AssertionError("this process makes the whole model")
 
-begin.random_transformer = checkpoint.open_model = refused
+if os.environ["RANK"] == "1":
+    begin.random_transformer = checkpoint.open_model = refused
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -309,7 +310,7 @@ def test_processes_share_the_reference(data: Path, tmp_path: Path) -> None:
     chosen = write(tmp_path / "c.json", kto)
     words = ["--data", str(data), "--config", chosen, "--init-from", str(base)]
     words += ["--set", "train.parallel=fsdp", "--out", str(tmp_path / "two"), "-q"]
-    for done in processes(["-c", IN_PIECES, *words], 2):
+    for done in processes(["-c", SHARED, *words], 2):
         assert done.returncode == 0, done.stderr
     mine, theirs = weights(tmp_path / "two" / "step_000002"), weights(one)
     terms = forward_terms(SHAPE, 512)

@@ -345,20 +345,18 @@ sys.exit(main(sys.argv[1:]))
 def test_adapters_of_shared_weights(
     kind: str, more: dict[str, Any], sft: Path, tmp_path: Path
 ) -> None:
-    """Two processes, whole checkpoints and pieces: the steps of one, and its files for peft."""
+    """Two processes: the steps of one, and its files for peft."""
     base = pretrained(kind, tmp_path / "base", **more)
     chosen = config(lora_rank=4, steps=3)
     one = train(sft, chosen, tmp_path / "one", init_from=base).folder
     words = ["--config", write(tmp_path / "c.json", chosen), "--init-from", str(base)]
     words += ["--set", "train.parallel=fsdp", "--out", str(tmp_path / "two"), "-q"]
     modules = [f"transformers.models.{kind}.modeling_{kind}".replace("llama3", "llama"), "peft"]
-    for way in (["--steps", "2", "--set", "train.checkpoint=sharded"], ["--resume"]):
+    for way in (["--steps", "2"], ["--resume"]):
         code = ["-c", SECOND, "--data", str(sft), *words, *way]
         for end in processes(code, 2, modules=modules):
             assert end.returncode == 0, end.stderr
-    pieces, last = (tmp_path / "two" / f"step_00000{step}" for step in (2, 3))
-    assert not (pieces / "model.safetensors").exists(), "in pieces"
-    assert set(dict(open_model(pieces).named_parameters())) == set(weights(base))
+    last = tmp_path / "two" / "step_000003"
     adapters_of = [dict(load_file(f / "adapter/adapter_model.safetensors")) for f in (last, one)]
     allowed = {"terms": forward_terms(SHAPE, 512), "path": path_of(chosen)}
     for mine, theirs in ((weights(last), weights(one)), adapters_of):
@@ -453,21 +451,6 @@ def test_the_command(qwen: Path, sft: Path, tmp_path: Path) -> None:
     assert main([*words, "1", "--quiet", "--threads", str(THREADS), *few]) == 0
     assert isinstance(open_model(tmp_path / "r" / "step_000001"), Pretrained)
     assert main(["--data", str(sft), "--out", str(tmp_path / "x")]) == 2
-
-
-def test_checkpoints_in_pieces(qwen: Path, sft: Path, tmp_path: Path) -> None:
-    """transformers knows no pieces, but a run goes on from them, and is the same to the bit."""
-    train(sft, config(steps=4), tmp_path / "whole", init_from=qwen)
-    pieces = config(steps=4, checkpoint="sharded")
-    train(sft, pieces, tmp_path / "r", init_from=qwen, steps=2)
-    report = train(sft, pieces, tmp_path / "r", resume=True)
-    assert not (report.folder / "model.safetensors").exists()
-    mine, theirs = (
-        dict(open_model(tmp_path / name / report.folder.name).named_parameters())
-        for name in ("r", "whole")
-    )
-    assert set(mine) == set(theirs)
-    assert all(torch.equal(weight, theirs[name]) for name, weight in mine.items())
 
 
 @adapters
