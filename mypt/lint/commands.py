@@ -210,7 +210,7 @@ def _derive(chosen: argparse.Namespace) -> int:
     name = dialect_name(folder)
     model = ModelFolder(chosen.model)
     derived = derive(model, name, conversations=chosen.conversations, seed=chosen.seed)
-    print("\n".join(levels_table(derived.levels)))
+    print("\n".join(levels_table(derived.levels, derived.shape)))
     if not derived.files:
         print(f"mypt-lint: {folder} is not written: chats are not proved", file=sys.stderr)
         return 1

@@ -5,8 +5,9 @@ that it claims nothing else.
 """
 
 import json
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ _EXAMPLES = {
     "a thought": chat("What is 2 + 2?", ("Two and two.", "4.")),
 }
 _LEARNED_ON, _BLANKS = range(40), 0.15
+_WORD = "Qx000009z"  # a value that no template looks for
 _FIRST_SEED = 1_000_000  # of conversations that the learner never sees
 
 
@@ -68,7 +70,6 @@ class _Deriving:
 
     def __init__(self, model: ModelFolder, render: Renderings, name: str, seeds: range) -> None:
         self.model, self.render, self.name, self.seeds = model, render, name, seeds
-        self.encoding = None if model.vocabulary is None else model
 
     def derived(self) -> Derived:
         """Returns the format, without files if chats are not proved."""
@@ -76,7 +77,7 @@ class _Deriving:
             self.folder = Path(place, self.name)
             self.folder.mkdir()
             try:
-                levels, shape = self._proved(self._learned())
+                levels, shape = self._proved(self._with_options(self._learned()))
             except (NotLearnedError, SpecError) as error:
                 why = str(error).rpartition("toml: ")[2]
                 return Derived(self.name, {}, (Level("chat", why),), None)
@@ -90,23 +91,51 @@ class _Deriving:
     def _learned(self) -> Shape:
         """Returns a shape that is equal wherever the learner looks. Raises NotLearnedError."""
         learned = Learner(self.render, self.model.templates[0].tokens).shape()
-        shape = self._fitting("chat", _without_thoughts(learned, learned.no_thoughts))
+        ends = LIKELY_SPECIAL.findall(learned.answer.closer)[-1:]
+        self.render.stop = "".join(ends or LIKELY_SPECIAL.findall(learned.user.opener)[:1])
+        shape = self._fitting("chat", _restricted(_without_thoughts(learned, learned.no_thoughts)))
         if learned.thought is not None and not learned.no_thoughts:
             try:
                 full = replace(shape, thought=learned.thought, drops=learned.drops)
-                shape = self._fitting("thoughts", full)
+                shape = self._fitting("thoughts", _restricted(full))
             except NotLearnedError as error:
                 shape = _without_thoughts(shape, str(error))
         try:
             full = ToolsLearner(self.render, shape).learned()
-            return self._fitting("tools" if shape.no_thoughts else "all", full)
+            return self._fitting("tools" if shape.no_thoughts else "all", _restricted(full))
         except (NotLearnedError, SpecError) as error:
             return replace(shape, no_tools=str(error).rpartition("toml: ")[2])
 
-    def _fitting(self, name: str, shape: Shape) -> Shape:
-        """Returns the shape, with fewer texts that it takes if some differ otherwise."""
+    def _with_options(self, shape: Shape) -> Shape:
+        """Returns the shape with the options of the template, and what it lacks of these."""
+        self.without_options = shape
+        name = "tools" if shape.no_thoughts else "all"
+        name = name if not shape.no_tools else "chat" if shape.no_thoughts else "thoughts"
+        arguments = "how", "clock", "stop", shape.day[0]  # of renderings
+        for option in sorted(self.model.read_options[1].difference(arguments)):
+            texts = re.findall(rf"\b{option} *[=!]= *['\"](\w+)", self.model.templates[0].text)
+            new, lacks = shape, list[Any]()
+            for value in dict.fromkeys((True, False, *texts, _WORD)):
+                try:
+                    new = self._fitting(name, _with_value(new, option, value))
+                except (NotLearnedError, SpecError):
+                    lacks.append(value)
+            row = new.options.get(option, {"values": []})
+            if lacks or "empty_thought" in row:  # else it changes nothing
+                is_switch = "empty_thought" in row or not {True, False}.isdisjoint(lacks)
+                values = [
+                    v for v in row["values"] if v != _WORD and (v in (True, False)) is is_switch
+                ]
+                options = shape.options | ({option: row | {"values": values}} if values else {})
+                labels = [f"{option} = {json.dumps(v)}" for v in lacks if v != _WORD]
+                labels = labels if values else [option]
+                shape = replace(new, options=options, lacks=(*shape.lacks, *labels))
+        return shape
+
+    def _fitting(self, name: str, shapes: Iterable[Shape]) -> Shape:
+        """Returns the first shape that is equal where the learner looks. Raises NotLearnedError."""
         level = Level(name)
-        for one in _restricted(shape):
+        for one in shapes:
             dialect, _ = self._loaded(one)
             level = prove(dialect, self.render, Level(name), _LEARNED_ON, blanks=_BLANKS)
             if level.is_proved:
@@ -121,7 +150,10 @@ class _Deriving:
         for name, why in whys.items():
             level = Level(name, why)
             if not why:
-                prove(dialect, self.render, level, self.seeds, self.encoding)
+                prove(dialect, self.render, level, self.seeds, self.model)
+            if not why and not level.is_proved and shape.options != self.without_options.options:
+                names = {*shape.lacks, *shape.options} - {*self.without_options.options}
+                return self._proved(replace(self.without_options, lacks=(*sorted(names),)))
             if not why and not level.is_proved and name == "thoughts":
                 return self._proved(_without_thoughts(shape, level.reason))
             if not why and not level.is_proved and name != "chat":
@@ -138,7 +170,7 @@ class _Deriving:
             words = "".join((*body.function, *body.argument)) if isinstance(body, Tags) else ""
             special |= tags.difference(LIKELY_SPECIAL.findall(words))
         derived = Derived(self.name, files(self.name, shape, special), (), shape)
-        vocabulary = None if self.encoding is None else self.model.path
+        vocabulary = None if self.model.vocabulary is None else self.model.path
         return derived.load(self.folder, vocabulary), derived.files
 
     def _vectors(self, dialect: Dialect) -> Iterator[dict[str, Any]]:
@@ -161,6 +193,19 @@ def _without_thoughts(shape: Shape, why: str) -> Shape:
         return replace(shape, no_thoughts=why)
     answer = replace(shape.answer, lead="")
     return replace(shape, thought=None, answer=answer, drops=False, no_thoughts=why)
+
+
+def _with_value(shape: Shape, name: str, value: Any) -> Iterator[Shape]:
+    """Yields shapes with a value of an option: it changes nothing, or the thoughts of prompts."""
+    row = shape.rows.get(name, {"name": name, "values": []})
+    row = row | {"values": [*dict.fromkeys((*row["values"], value))]}
+    same = replace(shape, options=shape.options | {name: row})
+    yield same
+    if shape.thought is not None and not (shape.no_thoughts or shape.empties):
+        options = shape.options | {name: row | {"empty_thought": value}}
+        yield replace(shape, options=options, only_prompts=not (shape.fills or shape.always))
+    elif shape.thought is not None and not (shape.no_thoughts or shape.only_prompts):
+        yield from (replace(same, fills=not shape.always, opens=opens) for opens in (True, False))
 
 
 def _restricted(shape: Shape) -> Iterator[Shape]:

@@ -126,7 +126,9 @@ def _grammar(name: str, shape: Shape) -> str:
         del rules["system"]
     if shape.after_system or shape.after_answer:
         rules["following"] = rules["user"].replace("USER_OPEN", "USER_NEXT")
-    empty = "TEXT*" if shape.fills or shape.empties or shape.always else texts.get("thought", "")
+    in_prompts = any("empty_thought" in row for row in shape.rows.values())
+    is_empty = shape.fills or shape.always or in_prompts
+    empty = "TEXT*" if is_empty else texts.get("thought", "")
     empty = "" if shape.only_prompts and shape.no_thoughts else empty
     rules |= {"thought": rule("thought", empty)} if shape.thought else {}
     if tools is not None:
@@ -290,15 +292,12 @@ def _records(shape: Shape) -> str:
     head: dict[str, Any] = {"block": "system", "always": True} if options else {}
     head |= {"only_prompts": True} if shape.only_prompts else {}
     out += ["", "[options]", *_rows(head)] if head else []
-    for option in options:
+    for option in [*options, *shape.rows.values()]:
         out += ["", "[[option]]", *_rows(option)]
     if shape.system_in is not None:
         before, after = shape.system_in
         where = {"question": "first", "before": before, "after": after}
         out += ["", "[system]", *_rows(where)]
-    if shape.empties:
-        thinking = {"name": "enable_thinking", "values": [False], "default": False}
-        out += ["", "[[option]]", *_rows(thinking | {"empty_thought": False})]
     return "\n".join([*out, ""])
 
 

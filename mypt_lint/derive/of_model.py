@@ -133,6 +133,8 @@ def _derive(source: ModelFolder, folder: Path) -> None:
         names.setdefault("" if level.is_proved else level.reason, []).append(level.name)
     proved = f"proved: {', '.join(names.pop('', ['nothing']))}"
     proved += "".join(f"; not {', '.join(left)}: {why}" for why, left in names.items())
+    if derived.shape is not None and derived.shape.lacks:
+        proved += f"; without the options {', '.join(derived.shape.lacks)}"
     _write(folder, derived.files | {_PROVED: proved})
 
 

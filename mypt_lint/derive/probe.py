@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from mypt_lint.derive.shape import DAY, NotLearnedError
+from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NotLearnedError
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.bounds import Bounded, OutOfBoundsError
 from mypt_lint.template.model import ModelFolder, Outcome, Templates
 from mypt_lint.template.render import Failed, failure, in_form
+from mypt_lint.template.render import literals as literals_of
+from mypt_lint.template.source import Template
 
 _WORD = re.compile("Qx([0-9]{6})z")
+_MARK = re.compile(r"\{%([-+]?)\s*(?:end)?generation\s*([-+]?)%\}")
 DEADLINE = 600  # seconds for all conversations; a hostile template may take 10 for each
 _LATER = timedelta(days=400, hours=5)
 Probe = list[dict[str, Any]]
@@ -22,8 +26,11 @@ Probe = list[dict[str, Any]]
 class _Rendering:
     """Renders one conversation, in the process that renders."""
 
-    def __init__(self, *args: Any) -> None:
-        templates = Templates(*args)
+    def __init__(self, texts: list[Template], special: frozenset[str]) -> None:
+        tags = (LIKELY_SPECIAL.findall(literals_of(template)) for template in texts)
+        # Marks of what is trained may have the header, which prompts have already.
+        texts = [replace(text, text=_MARK.sub(r"{#\1 \2#}", text.text)) for text in texts]
+        templates = Templates(texts, special.union(*tags))
         self.templates = templates.usual, templates.for_tools
 
     def __call__(
@@ -31,6 +38,7 @@ class _Rendering:
     ) -> str | Outcome:
         template = self.templates[bool(tools)]
         if how == "align":
+            template.stops |= {options.pop("stop")}
             return template.outcome(messages, tools, options)
         later = (template.now + _LATER).strftime
         clocks = {"": lambda _: DAY, "now": template.now.strftime, "later": later}
@@ -50,9 +58,11 @@ class Renderings:
     `ending` is what texts end with, the template's and those of the format: a header of an answer
     that the template writes after each conversation, or the end of the last answer, which it leaves
     open. `day` is the option of the date, and its values by two clocks.
+    `stop` is the tag at the end of answers.
     """
 
     ending = ("", "")
+    stop = ""
     day = ("", "", "")
 
     def __init__(self, model: ModelFolder) -> None:
@@ -99,7 +109,7 @@ class Renderings:
 
     def aligned(self, messages: Probe, tools: Any = None, **options: Any) -> Aligned | None:
         """Returns the places of all texts of a conversation; None where one has none."""
-        outcome = self._outcome(messages, tools, "align", **options)
+        outcome = self._outcome(messages, tools, "align", stop=self.stop, **options)
         return outcome if isinstance(outcome, Aligned) else None
 
 

@@ -2,18 +2,23 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import eq
+from random import Random
 from typing import Any
 
 from mypt_lint.derive.conversations import conversation, is_blank
 from mypt_lint.derive.probe import Renderings
 from mypt_lint.derive.shape import shared
+from mypt_lint.template.align import Aligned
+from mypt_lint.template.formats import losses
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect, Episode
+from mypt_spec.adapters.messages import Messages
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.episode import events_of
 from mypt_spec.states import result_opener
 
-_ENCODED = 20  # conversations of a level whose ids are compared
+_COMPARED = 10  # conversations of a level whose masks and ids are compared
 
 
 @dataclass
@@ -72,32 +77,46 @@ def prove(
         record = conversation(level.name, seed, blanks)
         messages, tools = record["messages"], record.get("tools")
         clock = "later" if render.day[0] and seed % 2 else "now"
-        record |= {KEY: {render.day[0]: render.day[2]}} if clock == "later" else {}
-        theirs = render.text(messages, tools, clock=clock)
+        options = _options(dialect, seed, render.day[0])
+        given = options | ({render.day[0]: render.day[2]} if clock == "later" else {})
+        record |= {KEY: given} if given else {}
+        theirs = render.text(messages, tools, clock=clock, **options)
         try:
             episode = _episode(dialect, record)
             ours = dialect.serialize(episode)
         except ValueError as error:
             if theirs is not None and is_blank(record):
                 level.excused["blank texts"] += 1
-            elif (placed := render.aligned(messages, tools)) and not placed.missing:
+            elif (placed := render.aligned(messages, tools, **options)) and not placed.missing:
                 level.refused[str(error)] += 1
             elif theirs is not None:
                 level.excused["texts that the template leaves out"] += 1
             continue
-        options = {"enable_thinking": "reasoning_content" in messages[-1]}
         thoughts = dialect.table.kinds("thought")
-        options = options if any(kind in thoughts for _, kind in dialect.table.leaders) else {}
+        if any(kind in thoughts for _, kind in dialect.table.leaders):
+            options["enable_thinking"] = "reasoning_content" in messages[-1]
         prompt = render.text(messages[:-1], tools, "prompt", clock=clock, **options) or ""
         how = "the template refuses it" if theirs is None else ""
         how = how or _difference("the text", ours, theirs or "")
         how = how or _difference("the prompt", _prompt(dialect, episode), prompt)
-        if not how and model is not None and clock == "now" and seed - seeds[0] < _ENCODED:
-            how = _encoded(dialect, render, model, record, episode)
+        if not how and model and clock == "now" and seed - seeds[0] < _COMPARED:
+            aligned = render.aligned(messages, tools, **given)
+            how = "" if aligned is None else _masked(dialect, aligned, episode)
+            if not how and aligned is not None and model.vocabulary is not None:
+                how = _encoded(dialect, model, aligned, episode)
         level.equal, level.unequal = level.equal + (not how), level.unequal + bool(how)
         if how and (level.differs is None or len(repr(record)) < len(repr(level.differs[1]))):
             level.differs = how, record
     return level
+
+
+def _options(dialect: Dialect, seed: int, day: str) -> dict[str, Any]:
+    """Returns values of options that a format has, by chance; none of the option of the day."""
+    chance, adapter = Random(f"options {seed}"), dialect.adapter
+    options = adapter.options.options if isinstance(adapter, Messages) else ()
+    rows = {o.name: o for o in options if o.name not in ("", day) and chance.random() < 0.4}
+    texts = {name: [[*dict(o.lists)] or "Some text."] for name, o in rows.items()}
+    return {name: chance.choice(o.values or texts[name]) for name, o in rows.items()}
 
 
 def _episode(dialect: Dialect, record: dict[str, Any]) -> Episode:
@@ -137,27 +156,39 @@ def _prompt(dialect: Dialect, episode: Episode) -> str:
     return prompt + "".join(row.bare for row in opened if row.body_loss and not row.by_model)
 
 
-def _encoded(
-    dialect: Dialect, render: Renderings, model: ModelFolder, record: dict[str, Any], ep: Episode
-) -> str:
-    """Returns how ids or mask differ from those of the template; "" if they are equal.
+def _masked(dialect: Dialect, aligned: Aligned, episode: Episode) -> str:
+    """Returns how the trained text differs from that of the template; "" if it is equal.
+
+    If the prompt is not before an answer, nothing says where its header ends; without a stop token,
+    nothing says whether what follows is trained.
+    """
+    ours, pieces = losses(dialect, episode), aligned.pieces
+    text = aligned.text[: len(ours)]
+    theirs, starts = [0] * len(text), [*(piece.start for piece in pieces), len(text)]
+    for span in aligned.trained:
+        theirs[span.start : span.end] = [1] * (span.end - span.start)
+        until = min((s for s in starts if s >= span.end and not span.stopped), default=span.end)
+        theirs[span.end : until] = ours[span.end : until]
+    for i in aligned.other_prompts:
+        start = max((p.end for p in pieces if p.message < i), default=0)
+        until = min((p.start for p in pieces if p.message >= i), default=start)
+        theirs[start:until] = ours[start:until]
+    masks = (zip(text, mask, strict=False) for mask in (ours, theirs))
+    masked = ("".join(char if loss else "_" for char, loss in mask) for mask in masks)
+    return _difference("the trained text", *masked)
+
+
+def _encoded(dialect: Dialect, model: ModelFolder, aligned: Aligned, episode: Episode) -> str:
+    """Returns how ids differ from those of the template; "" if they are equal.
 
     A format has a token boundary at the end of each prompt, because generation begins there; where
     the tokenizer has none, nothing is compared.
     """
-    aligned = render.aligned(record["messages"], record.get("tools"))
-    if aligned is None:
-        return ""
     try:
         ids, starts = model.ids(aligned)
     except ValueError:  # the model's own tokenizer would encode it otherwise
         return ""
-    spans = aligned.trained
-    if not {span.start for span in spans} <= {*starts}:
+    if not {span.start for span in aligned.trained} <= {*starts}:
         return ""
-    loss = [int(any(span.start <= at < span.end for span in spans)) for at in starts]
-    encoded = dialect.encode(ep)
-    size = min(len(encoded), len(ids)) if any(render.ending) else None
-    if encoded.ids.tolist()[:size] != ids.tolist()[:size]:
-        return "the ids are others"
-    return "" if encoded.loss.tolist()[:size] == loss[:size] else "the loss mask is another"
+    ours = dialect.encode(episode).ids.tolist()
+    return "" if all(map(eq, ours, ids.tolist())) else "the ids are others"

@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 DAY = "Zx31day"  # in probes, today's date as a template has it
 # What the special tokens of a template without a tokenizer most likely are.
-LIKELY_SPECIAL = re.compile(r"<[|｜][^<>]+?[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|\[/?[A-Z_]{3,}\]")
+LIKELY_SPECIAL = re.compile(
+    r"<[|｜][^<>\s]+>|<[^<>\s]+[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|\[/?[A-Z_]{3,}\]"
+)
 
 
+_THINKING = {"name": "enable_thinking", "values": [False], "default": False, "empty_thought": False}
+_EMPTY_BY_DEFAULT: dict[str, dict[str, Any]] = {"enable_thinking": _THINKING}
 NAME = "\0"  # where the name of a tool is, in the literal of a tag
 _NAME = {"attr": "name", "pattern": r'[^"\\\n<>\[\]]+'}
 
@@ -91,6 +95,7 @@ class Shape:
     - `always`: an answer without a thought has an empty one; `each`: those after the last question.
     - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought, and
       `only_prompts` do, where answers without a thought have none.
+    - `options`: rows of `[[option]]` by names; `lacks`: options and values that the format has not.
     - `no_system`, `no_thoughts`, `no_tools`: why these are not learned.
     """
 
@@ -120,9 +125,16 @@ class Shape:
     ending: tuple[str, str] = ("", "")
     day: tuple[str, str, str] = ("", "", "")
     tools: Tools | None = None
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lacks: tuple[str, ...] = ()
     no_system: str = ""
     no_thoughts: str = ""
     no_tools: str = ""
+
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Returns `options`, and that of prompts that have an empty thought by default."""
+        return (_EMPTY_BY_DEFAULT if self.empties else {}) | self.options
 
 
 def pieces(literal: str, special: Iterable[str]) -> list[dict[str, Any]]:

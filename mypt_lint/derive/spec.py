@@ -21,9 +21,9 @@ _SPEC = """\
 ## Proof
 
 Text and prompt are those of the template, byte for byte, on conversations that were not used to
-learn the format. If the folder of the model has a vocabulary, ids and loss mask were compared, too.
-A token never crosses the end of a prompt, so an answer that begins with white space may have other
-ids than in transformers.
+learn the format. So is the loss mask of ten of each level, and the ids, if the folder of the model
+has a vocabulary. A token never crosses the end of a prompt, so an answer that begins with white
+space may have other ids than in transformers.
 
 {levels}
 """
@@ -31,17 +31,23 @@ ids than in transformers.
 
 def spec(name: str, shape: Shape, levels: Sequence[Level]) -> str:
     """Returns the text of a SPEC.md."""
-    texts = {"blocks": _blocks(shape), "notes": _notes(shape), "levels": levels_table(levels)}
+    texts = {"blocks": _blocks(shape), "notes": _notes(shape)}
+    texts["levels"] = levels_table(levels, shape)
     return _SPEC.format(name=name, **{key: "\n".join(lines) for key, lines in texts.items()})
 
 
-def levels_table(levels: Sequence[Level]) -> Iterator[str]:
+def levels_table(levels: Sequence[Level], shape: Shape | None) -> Iterator[str]:
     """Yields the lines of a Markdown table of what is proved."""
     yield "| level | proved | equal conversations | refused or different |"
     yield "| --- | --- | --- | --- |"
     for level in levels:
         proved = "yes" if level.is_complete else "in part" if level.is_proved else "no"
         yield _row(level.name, proved, f"{level.equal} of {level.count}", level.reason)
+    if shape is not None and (shape.options or shape.lacks):
+        proved = "no" if not shape.options else "in part" if shape.lacks else "yes"
+        values = (f"{n}: {json.dumps(row['values'])[1:-1]}" for n, row in shape.options.items())
+        lacks = f"the format has no {', '.join(shape.lacks)}" if shape.lacks else ""
+        yield _row("options", proved, "; ".join(values), lacks)
 
 
 def _blocks(shape: Shape) -> Iterator[str]:

@@ -20,6 +20,14 @@ from mypt_spec import Dialect, Episode
 _PROMPT = "You are helpful."  # of conversations without one, where a format needs it
 
 
+def losses(dialect: Dialect, episode: Episode) -> list[int]:
+    """Returns the loss of each character of the text of an Episode."""
+    encoded, decode = dialect.encode(episode), dialect.tokenizer.decode
+    pairs = zip(encoded.ids.tolist(), encoded.loss.tolist(), strict=True)
+    runs = groupby(pairs, lambda pair: pair[1])
+    return [loss for loss, run in runs for _ in decode(token for token, _ in run)]
+
+
 class Format:
     """A dialect, and the shipped conversations as its records."""
 
@@ -90,17 +98,14 @@ class Format:
 
     def _mask(self, episode: Episode, text: Rendered) -> Iterable[Fault]:
         """Yields where the marks of the template are not the loss mask; white space is left out."""
-        encoded, tokenizer = self.dialect.encode(episode), self.dialect.tokenizer
-        ours: list[tuple[str, bool]] = []
-        for trained, group in groupby(zip(encoded.ids, encoded.loss, strict=True), lambda x: x[1]):
-            run = tokenizer.decode([int(token) for token, _ in group])
-            ours += [(char, bool(trained)) for char in run if not char.isspace()]
+        chars = zip(self.dialect.serialize(episode), losses(self.dialect, episode), strict=True)
+        ours = [bool(loss) for char, loss in chars if not char.isspace()]
         marked = [
             (i, any(a <= i < b for a, b in text.spans or ()))
             for i, char in enumerate(text.text)
             if not char.isspace()
         ]
-        for (_, expected), (at, is_marked) in zip(ours, marked, strict=False):
+        for expected, (at, is_marked) in zip(ours, marked, strict=False):
             if expected != is_marked:
                 where, mask = ("outside", "is") if expected else ("inside", "is not")
                 message = (

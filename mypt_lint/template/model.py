@@ -126,7 +126,7 @@ class _OneTemplate:
         self._render = compiled(template.text)
         self._aligners: Memo[str, Aligner] = Memo(_MAX_OPTIONS)  # by their options
         self.now = datetime.now()  # one for all renderings, which are compared
-        self._stops = template.stops | {template.tokens.get("eos_token", "")}
+        self.stops = template.stops | {template.tokens.get("eos_token", "")}
         self._special = special
         self.form = self._best_form()
 
@@ -135,11 +135,11 @@ class _OneTemplate:
     ) -> Outcome:
         """Returns what is known of a conversation: all places, why it has no text, or what has no
         place."""
-        key = json.dumps(options, sort_keys=True)
+        key = json.dumps([options, *sorted(self.stops)], sort_keys=True)
         aligner = self._aligners.entries.get(key)
         if aligner is None:
             render = partial(self.text, options=options)
-            aligner = Aligner(render, self._stops, self._special)
+            aligner = Aligner(render, self.stops, self._special)
             self._aligners.keep(key, aligner)
         try:
             return aligner.align(in_form(messages, form or self.form), tools)
@@ -207,11 +207,17 @@ class ModelFolder:
             raise UsageError(f"--template-option {own[0]}: trainers pass it themselves; remove it")
         if tag := spelled(self.special).search(json.dumps(self.options, ensure_ascii=False)):
             raise UsageError(f"--template-option: a value spells the special token {tag[0]!r}")
-        names, likely = bounded(variables, _in_use(self.templates))
-        likely -= {*_OWN, "documents"}.union(*(template.tokens for template in self.templates))
+        names, likely = self.read_options
         read = ", ".join(sorted(likely)) or "no option"
         for name in sorted(set(self.options) - names):
             say(f"--template-option {name} has no effect: the chat template reads {read}")
+
+    @property
+    def read_options(self) -> tuple[set[str], set[str]]:
+        """Returns what `variables` does, without what each template gets."""
+        names, likely = bounded(variables, _in_use(self.templates))
+        own = {*_OWN, "documents"}.union(*(template.tokens for template in self.templates))
+        return names, likely - own
 
     def _json(self, name: str) -> dict[str, Any]:
         file = Path(self.path) / name
