@@ -1,7 +1,7 @@
 """Times calls of real tools, cold and warm, beside llguidance and xgrammar as they are used.
 
     python -m bench.calls [--tools FILE ...] [--counts 10 128] [--batches 1 64]
-        [--vocabulary NAME ...] [--engines ours kept llguidance xgrammar] [--rounds 3] [--steps 24]
+        [--vocabulary NAME ...] [--engines ours llguidance xgrammar] [--rounds 3] [--steps 24]
         [--answers]
 
 FILE is a JSON list of lists of tools, what an MCP server answers to `tools/list`, or a file of
@@ -15,10 +15,8 @@ The table of bench/RESULTS.md has counts of 10 and 128, batches of 1 8 64 256, 2
 Each row writes a call of a tool of the list; with `--answers`, every second row writes an answer,
 which only ours can. A step is all of the constraint: fill, apply to float32 logits in place,
 advance by the row's token. *Cold*: the list is compiled, and nothing was asked of it; *warm*: the
-same rows once more, in the same decoder and by fresh copies of the same matchers. *ours* masks the
-logits where they are, as the others do; *kept* leaves them and writes into rows that it keeps
-(`KeptRows`), but for less than 8 MB, which it masks where they are. A column "a, of b" has the
-seconds of a, divided by those of b; a read is one `logits.amax`.
+same rows once more, in the same decoder and by fresh copies of the same matchers. A column "a, of
+b" has the seconds of a, divided by those of b; a read is one `logits.amax`.
 
 llguidance has its own slices, a matcher a row, and fills a batch in one call on one thread, as ours
 runs; xgrammar has its cache, its own kernel and its batched calls. Both get the same tools: the
@@ -49,7 +47,6 @@ from mypt_infer.decode.base.tools import declare
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.grammar import schema_of
 from mypt_infer.generate.device import DeviceDecoder
-from mypt_infer.generate.kept_rows import KeptRows
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import call_text
 from tests.support.decoding import prompt
@@ -146,20 +143,6 @@ class Ours:
             states[row] = step(states[row], token)
 
 
-class Kept(Ours):
-    """Our decoder, with rows of logits that are kept, also from one list of tools to the next."""
-
-    def __init__(self, dialect: Dialect, tools: list[Any]) -> None:
-        super().__init__(dialect, tools)
-        self.kept = KeptRows()
-
-    def step(self, logits: torch.Tensor, live: list[int], ids: list[int]) -> None:
-        states, step = self.states, self.decoder.next
-        self.kept.mask(self.device, logits, [states[row] for row in live])
-        for row, token in zip(live, ids, strict=True):
-            states[row] = step(states[row], token)
-
-
 class Guidance:
     """llguidance."""
 
@@ -236,8 +219,7 @@ class Xgrammar:
         assert all(self.batch.batch_accept_token(matchers, ids))
 
 
-OURS = {"ours": "in place", "kept": "kept"}
-ENGINES = {"ours": Ours, "kept": Kept, "llguidance": Guidance, "xgrammar": Xgrammar}
+ENGINES = {"ours": Ours, "llguidance": Guidance, "xgrammar": Xgrammar}
 
 
 def rows_of(
@@ -288,27 +270,20 @@ def rounds(
 
 
 def measure(dialect: Dialect, tools: list[Any], batch: int, chosen: Any) -> None:
-    """Prints a row for each path of ours: a list of tools, a batch, other engines beside it.
-
-    Paths are measured one after the other: in one loop, the first would fill the processor's cache
-    with tables for the second.
-    """
+    """Prints a row: a list of tools, a batch, our engine, and others beside it."""
     rows = rows_of(dialect, tools, batch, answers=chosen.answers)
     logits = torch.randn(batch, dialect.tokenizer.vocab_size)
-    others = [name for name in chosen.engines if name not in OURS]
-    for path in (name for name in chosen.engines if name in OURS):
-        if path == "kept" and batch == 1:
-            continue  # a single row is masked in place
-        engines: dict[str, Any] = {n: ENGINES[n](dialect, tools) for n in (path, *others)}
-        found: dict[str, list[dict[str, float]]] = {"cold": [], "warm": []}
-        for phase, spent in rounds(engines, rows, logits, chosen):
-            found[phase].append(spent)
-        cells = [f"{dialect.tokenizer.vocab_size:,}", str(len(tools)), str(batch), OURS[path]]
-        for spents in found.values():
-            kept = spents[min(1, len(spents) - 1) :]  # the first round loads code
-            cells.append(f"{statistics.median(s[path] / s['read'] for s in kept):.2f}")
-            cells += [f"{statistics.median(s[o] / s[path] for s in kept):.2f}" for o in others]
-        print("| " + " | ".join(cells) + " |", flush=True)
+    others = [name for name in chosen.engines if name != "ours"]
+    engines: dict[str, Any] = {n: ENGINES[n](dialect, tools) for n in ("ours", *others)}
+    found: dict[str, list[dict[str, float]]] = {"cold": [], "warm": []}
+    for phase, spent in rounds(engines, rows, logits, chosen):
+        found[phase].append(spent)
+    cells = [f"{dialect.tokenizer.vocab_size:,}", str(len(tools)), str(batch)]
+    for spents in found.values():
+        kept = spents[min(1, len(spents) - 1) :]  # the first round loads code
+        cells.append(f"{statistics.median(s['ours'] / s['read'] for s in kept):.2f}")
+        cells += [f"{statistics.median(s[o] / s['ours'] for s in kept):.2f}" for o in others]
+    print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -323,16 +298,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=24)
     chosen = parser.parse_args(arguments)
     if chosen.answers:
-        chosen.engines = [name for name in chosen.engines if name in OURS]
+        chosen.engines = ["ours"]
     warnings.simplefilter("ignore", SchemaWarning)
     torch.set_num_threads(1)
     tools = readable(chosen.tools, max(chosen.counts))
-    missing = [n for n in chosen.engines if n not in OURS and find_spec(n) is None]
+    missing = [n for n in chosen.engines if n != "ours" and find_spec(n) is None]
     for name in missing:
         print(f"left out: {name}, which is not installed")
     chosen.engines = [name for name in chosen.engines if name not in missing]
-    others = [f"{name}, of ours" for name in chosen.engines if name not in OURS]
-    heads = ["vocabulary", "tools", "batch", "logits"]
+    others = [f"{name}, of ours" for name in chosen.engines if name != "ours"]
+    heads = ["vocabulary", "tools", "batch"]
     for phase in ("cold", "warm"):
         heads += [f"{phase}: ours, of a read", *(f"{phase}: {other}" for other in others)]
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}", flush=True)

@@ -293,16 +293,14 @@ class Decoder:
         logits: npt.NDArray[np.floating],
         states: Sequence[int] | States,
         *,
-        source: npt.NDArray[np.floating] | None = None,
         rows: Sequence[int] | None = None,
     ) -> None:
         """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary).
 
-        Writes only what has to change. With `source`, the logits are those of `source`, and each
-        row of `logits` is written once. With `rows`, the states are of these rows, and no other is
+        Writes only what has to change. With `rows`, the states are of these rows, and no other is
         read or written.
         """
-        write_rows(logits, logits if source is None else source, self.allow_each(states), rows)
+        write_rows(logits, self.allow_each(states), rows)
 
     def forced(self, state: int, before: Sequence[int] | None = None) -> list[int]:
         """Returns the ids that must come next, up to a final state: while only one is allowed.

@@ -28,14 +28,8 @@ _REFUSED = -float("inf")
 _BITS = np.int16(-128)  # -inf as the bits of bfloat16
 # The number of allow sets that are kept as tensors.
 _MAX_ENTRIES = 1 << 13
-# The most bytes of these, and of what is kept ready for single rows.
+# The most bytes of these.
 _ROOM = 16 << 20
-# The most states whose ids are kept ready for single rows, and the most ids of each.
-_PLACES, _FEW = 1 << 11, 1 << 11
-# (left, block_left, dtype, ids, values): valid while more than these many tokens remain, in all and
-# in the block, for logits of this dtype. The refused ids and -inf for each, or the allowed ids and
-# None.
-_Ready = tuple[int, int, torch.dtype, Tensor, Tensor | None]
 
 
 def array_of(logits: Tensor) -> Rows:
@@ -64,19 +58,15 @@ class DeviceDecoder:
     error would have to ask the device. Where the decoder's engine numbers states on the host
     (`decoder.engine.tables_only` is False), each call waits for the device once, and for the host
     as long as it takes to answer for the rows in calls; such a call does not compile as one graph.
-    `threads` lets as many threads as torch has write the rows of a batch on a CPU: faster on idle
-    cores, and several times slower where other programs use them.
     """
 
-    def __init__(
-        self, decoder: Decoder, device: torch.device | str = "cpu", *, threads: bool = False
-    ) -> None:
+    def __init__(self, decoder: Decoder, device: torch.device | str = "cpu") -> None:
         tables = decoder.tables
 
         def put(array: object, dtype: torch.dtype = torch.int32) -> Tensor:
             return torch.as_tensor(np.ascontiguousarray(array), dtype=dtype, device=device)
 
-        self.decoder, self._threads = decoder, threads
+        self.decoder = decoder
         self.classes = put(tables.classes, torch.int64)
         self.after, self.exits = put(tables.after), put(tables.exits)
         # By state: its row, base, frame, block and edges; the cap of its block, its distances.
@@ -96,14 +86,12 @@ class DeviceDecoder:
         self._edge_token = put(np.pad(edges.token, over))
         self._edge_then = put(np.pad(edges.then, over))
         self._lists = Memo[AllowSet, Tensor](_MAX_ENTRIES, room=_ROOM)
-        self._epoch = decoder.epoch
-        self._ready = Memo[int, _Ready](_PLACES, room=_ROOM)
 
     @property
     def nbytes(self) -> int:
         """Returns the bytes of the tensors, about, without those of the decoder."""
         tensors = [value for value in vars(self).values() if isinstance(value, Tensor)]
-        return sum(t.nbytes for t in tensors) + self._lists.nbytes + self._ready.nbytes
+        return sum(t.nbytes for t in tensors) + self._lists.nbytes
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
         """Returns the states after one token for each row: int64, (rows,)."""
@@ -174,26 +162,6 @@ class DeviceDecoder:
         `states` are integers on the host. On a CPU this is the fastest way, because it writes only
         what has to change.
         """
-        if len(states) == 1:
-            state, dtype = states[0], logits.dtype
-            machine = state >> BUDGET_BITS
-            if self._epoch != self.decoder.epoch:  # states were forgotten, and numbers are free
-                self._epoch = self.decoder.epoch
-                self._ready.clear()
-            if machine in self.decoder.refusals:  # the set that is kept ready is too large
-                self._ready.forget(machine)
-            ready = self._ready.entries.get(machine)
-            if ready is None or ready[2] is not dtype:
-                ready = self._prepare(int(state), dtype)
-            if (
-                state >> BLOCK_BITS & ENDLESS > ready[0]
-                and state & UNBOUNDED > ready[1]
-                and logits.shape[0] == 1
-            ):
-                if ready[4] is not None:
-                    return logits.put_(ready[3], ready[4])
-                values = logits.take(ready[3])
-                return logits.fill_(_REFUSED).put_(ready[3], values)
         if logits.shape[0] != len(states):
             raise ValueError(f"{len(logits)} rows of logits, {len(states)} states")
         sets = self.decoder.allow_each(states)
@@ -203,12 +171,7 @@ class DeviceDecoder:
             for row, allow_set in zip(logits, sets, strict=True):
                 self.mask_row(row, allow_set)
             return logits
-
-        def fill(first: int, end: int) -> None:
-            logits[first:end].fill_(_REFUSED)
-
-        threads = fill if self._threads else None
-        write_rows(rows, rows, sets, None, threads, refuse=refusal(rows))
+        write_rows(rows, sets, refuse=refusal(rows))
         return logits
 
     def mask_row(self, row: Tensor, allow_set: AllowSet) -> None:
@@ -220,22 +183,6 @@ class DeviceDecoder:
             values = row[ids]
             row.fill_(_REFUSED)
             row[ids] = values
-
-    def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
-        """Returns the ids of a state as tensors, if few are refused or few allowed; keeps them."""
-        least, inside, allow_set = self.decoder.free(state)
-        few = len(allow_set.places) <= _FEW
-        ids = self.list_of(allow_set) if few else self.classes[:0]
-        values = (
-            torch.full(ids.shape, _REFUSED, dtype=dtype, device=ids.device)
-            if allow_set.only is None
-            else None
-        )
-        return self._ready.keep(
-            state >> BUDGET_BITS,
-            (least if few else ENDLESS, inside, dtype, ids, values),
-            2 * ids.nbytes + 256,
-        )
 
     def list_of(self, allow_set: AllowSet) -> Tensor:
         """Returns the shorter list of an allow set as a tensor."""

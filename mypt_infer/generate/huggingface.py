@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.base.allow import AllowSet, Rows
+from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
-from mypt_infer.generate.device import DeviceBatch, DeviceDecoder, array_of
-from mypt_infer.generate.kept_rows import KeptRows
+from mypt_infer.generate.device import DeviceBatch, DeviceDecoder
 from mypt_infer.generate.loop import vocabulary_mismatch
 from mypt_lint.places.json_edit import in_common
 
@@ -72,7 +71,7 @@ class TagLogitsProcessor:
         self.pad = self.eos if pad_token_id is None else pad_token_id
         self.jump_forward = jump_forward
         self.tensors: DeviceBatch | None = None
-        self._end, self._buffers = _alone(self.eos), (KeptRows(), KeptRows())
+        self._end = _alone(self.eos)
         # The rows that the last call saw, and the length of their prompts.
         self._paths: list[_Path] = []
         self._holder = self.batch.hold(())
@@ -122,24 +121,13 @@ class TagLogitsProcessor:
     def _masked(
         self, scores: Tensor, sets: list[AllowSet], size: int, free: list[tuple[int, int]]
     ) -> Tensor:
-        """Returns the scores with -inf for refused ids, and 0 at some places, (row, id).
-
-        In memory that nobody looks at: that of an earlier call, if what it returned is dropped, so
-        that where few ids are allowed only these are written. A loop holds the scores of the step
-        before, so there are two. Who asked for all scores may keep them: then memory is new.
-        """
-        buffer = next((rows for rows in self._buffers if rows.free), None) or KeptRows()
-        try:
-            out = buffer.write(scores, sets, ids=size)
-            values: Rows | Tensor = array_of(out)  # a write of torch would be noticed
-        except (TypeError, RuntimeError):  # on another device, or of a type that NumPy lacks
-            values = out = scores.clone()
-            for row, allow_set, path in zip(out, sets, self._paths, strict=True):
-                if allow_set.only is None:
-                    row[size:] = -torch.inf
-                path.tensors.mask_row(row, allow_set)
+        """Returns a copy of the scores: -inf for refused ids, 0 at some places, (row, id)."""
+        out = scores.clone()
+        for row, allow_set, path in zip(out, sets, self._paths, strict=True):
+            row[size:] = -torch.inf
+            path.tensors.mask_row(row, allow_set)
         for i, token in free:
-            values[i, token] = 0
+            out[i, token] = 0
         return out
 
     def _went_on(self, rows: list[list[int]], tensors: list[DeviceDecoder]) -> bool:

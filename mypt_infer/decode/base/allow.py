@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -15,10 +15,7 @@ from mypt_infer.decode.base.vocab import Ints
 
 Row = npt.NDArray[np.generic]
 Rows = npt.NDArray[np.generic]
-Places = npt.NDArray[np.integer]
 REFUSE = np.float32(-np.inf)  # a number of NumPy is written faster than one of Python
-# Sets of at most so many ids are written together: more of them take longer than calls of NumPy.
-TOGETHER = 64
 
 
 class BudgetError(ValueError):
@@ -123,23 +120,14 @@ class AllowSet:
         """Returns the bytes that it takes, about, with `places`."""
         return 12 * len(self.listed) + 256
 
-    def write(
-        self, row: Row, source: Row, refuse: np.generic = REFUSE, ids: int | None = None
-    ) -> None:
-        """Writes a row of logits with `refuse` for refused ids; `source` may be the same array.
-
-        Logits from `ids` on belong to no id, and are refused, too.
-        """
-        if self.only is not None:
-            values = source[self.places]
-            row.fill(refuse)
-            row[self.places] = values
+    def write(self, row: Row, refuse: np.generic = REFUSE) -> None:
+        """Writes `refuse` for refused ids into a row of logits."""
+        if self.only is None:
+            row[self.places] = refuse
             return
-        if row is not source:
-            row[:ids] = source[:ids]
-        row[self.places] = refuse
-        if ids is not None:
-            row[ids:] = refuse
+        values = row[self.places]
+        row.fill(refuse)
+        row[self.places] = values
 
     def write_bits(self, row: npt.NDArray[np.uint8], vocabulary: int) -> None:
         """Writes a bit for each id to zeros, 1 where allowed, lowest first."""
@@ -153,55 +141,21 @@ class AllowSet:
 
 
 def write_rows(
-    out: Rows,
-    source: Rows,
+    logits: Rows,
     sets: Sequence[AllowSet],
     rows: Sequence[int] | None = None,
-    fill: Callable[[int, int], object] | None = None,
     *,
     refuse: np.generic = REFUSE,
 ) -> None:
-    """Writes rows of logits with `refuse` for refused ids, each once; `source` may be `out`.
+    """Writes `refuse` for refused ids into rows of logits, (rows, vocabulary).
 
-    `sets` has the allow set of each of `rows`, of all without it; shapes (rows, vocabulary).
-    `fill(first, end)` writes `refuse` to such rows of `out`, for callers with more than one core.
-    Raises TypeError, before anything is written, for what is no array.
+    `sets` has the allow set of each of `rows`, of all without it. Raises TypeError, before anything
+    is written, for what is no array.
     """
-    for array in (out, source):
-        if not isinstance(array, np.ndarray):
-            raise TypeError(
-                f"logits are a {type(array).__name__}, expected an array of numpy; for tensors of "
-                "torch there is mypt_infer.generate.device.DeviceDecoder.apply_"
-            )
-    numbers, place = range(len(out)) if rows is None else rows, source is out
-    few: dict[int, AllowSet] = {}
-    for row, allow_set in zip(numbers, sets, strict=True):
-        if allow_set.only is None and place:
-            out[row][allow_set.places] = refuse
-        elif fill is None or allow_set.only is None or len(allow_set.only) > TOGETHER:
-            into = out[row]
-            allow_set.write(into, into if place else source[row], refuse)
-        else:
-            few[row] = allow_set
-    if fill is None or not few:
-        return
-    at, ids = places_of(list(few), list(few.values()))
-    values = source[at, ids]
-    for first, end in _runs(list(few)):
-        fill(first, end)
-    out[at, ids] = values
-
-
-def places_of(rows: Sequence[int], sets: Sequence[AllowSet]) -> tuple[Places, Places]:
-    """Returns the rows and the ids of all that is listed in some sets, one a row; intp, (n,)."""
-    if not rows:
-        return np.zeros(0, np.intp), np.zeros(0, np.intp)
-    lists = [allow_set.listed for allow_set in sets]
-    return np.repeat(np.array(rows), [len(ids) for ids in lists]), np.concatenate(lists)
-
-
-def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns (first, end) of each run of numbers that follow each other."""
-    ends = [i for i in range(1, len(rows)) if rows[i] != rows[i - 1] + 1]
-    pairs = zip([0, *ends], [*ends, len(rows)], strict=True)
-    return [(rows[i], rows[j - 1] + 1) for i, j in pairs]
+    if not isinstance(logits, np.ndarray):
+        raise TypeError(
+            f"logits are a {type(logits).__name__}, expected an array of numpy; for tensors of "
+            "torch there is mypt_infer.generate.device.DeviceDecoder.apply_"
+        )
+    for row, allow_set in zip(range(len(logits)) if rows is None else rows, sets, strict=True):
+        allow_set.write(logits[row], refuse)

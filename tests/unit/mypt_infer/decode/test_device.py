@@ -17,18 +17,6 @@ from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
 pytestmark = pytest.mark.numeric
 
 
-def test_threads_write_what_one_does() -> None:
-    """Runs of rows in calls, before and after a row of text."""
-    made = decoder("mypt", think=4, call=48)
-    text = made.run(made.start(prompt("mypt"), max_new_tokens=60), [50261])
-    call = made.next(text, 50267)
-    rows = [call, call, text, call]
-    logits = torch.randn(len(rows), made.tables.vocabulary)
-    expected = DeviceDecoder(made).apply_(logits.clone(), rows)
-    assert torch.equal(DeviceDecoder(made, threads=True).apply_(logits.clone(), rows), expected)
-    assert expected.isfinite().sum(1).argmax() == 2
-
-
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
 @pytest.mark.parametrize("name", ["usf-omega", "mypt"])
 @pytest.mark.parametrize("budget", [None, 90])
