@@ -57,7 +57,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], bool]] = {  # of (what is said, the 
 _BETWEEN = '"joins" with a "spelling" is for blocks that the model writes: "origin" is not "model"'
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
-    *("joins", "before", "after", "stops", "strip", "prefix", "blank"),
+    *("joins", "before", "after", "stops", "strip", "prefix", "suffix", "blank"),
 )
 
 

@@ -11,6 +11,7 @@ from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedE
 from mypt_spec.bodies.call_tags import Tags
 
 _PATHS = {
+    "head": "system",
     "system": "system",
     "tools": "system/tools",
     "user": "user",
@@ -46,11 +47,11 @@ def literals_of(shape: Shape) -> Iterator[str]:
 
 def blocks_of(shape: Shape) -> dict[str, Block]:
     """Returns the blocks of a shape by their pieces, in the order of their rows."""
-    blocks = {"system": shape.system, "user": shape.user, "answer": shape.answer}
-    blocks["thought"] = shape.thought
-    if shape.system is not None:
-        opener = shape.system.opener.removesuffix(_head(shape))
-        blocks["system"] = replace(shape.system, opener=opener)
+    blocks = {"head": shape.head, "system": shape.system, "user": shape.user}
+    blocks |= {"answer": shape.answer, "thought": shape.thought}
+    if (first := shape.head or shape.system) is not None:
+        opener = first.opener.removesuffix(_head(shape))
+        blocks["head" if shape.head else "system"] = replace(first, opener=opener)
     if (tools := shape.tools) is not None:
         blocks |= {} if tools.place.endswith("question") else {"tools": tools.definitions}
         blocks |= {"call": tools.call, "results": tools.results, "result": tools.result}
@@ -59,7 +60,8 @@ def blocks_of(shape: Shape) -> dict[str, Block]:
 
 def _head(shape: Shape) -> str:
     """Returns the text that each system block begins with, after its tag."""
-    opener = shape.system.opener if shape.system is not None else ""
+    first = shape.head or shape.system
+    opener = first.opener if first is not None else ""
     tags = [*LIKELY_SPECIAL.finditer(opener.partition(DAY)[0])] if DAY in opener else []
     dated = opener[tags[-1].end() :].lstrip() if tags else ""
     return dated if shape.tools is None else shape.tools.head[1] or dated
@@ -73,14 +75,15 @@ def _paths(shape: Shape) -> dict[str, str]:
     paths |= {"result": "assistant/tool"} if shape.tools and shape.tools.one_block else {}
     beside = shape.tools is not None and shape.tools.place in ("before", "after")
     paths |= {} if beside else {"tools": "tools"}
+    paths |= {"system": "developer"} if shape.head else {}
+    paths |= {"thought": "think"} if shape.spoken else {}
     return {piece: paths[piece] for piece in blocks_of(shape)}
 
 
 def _joins(shape: Shape) -> dict[str, tuple[str, str]]:
     """Returns the white space before a block of a piece after texts, and after others of it."""
     if (t := shape.tools) is None:
-        space = shape.after_system or shape.after_answer
-        return {"user": (space, "")} if space else {}
+        return {"user": (shape.after_answer, "")} if shape.after_answer else {}
     after = {"call": (t.after_text or "", "")}
     after |= {"tools": (t.beside, "")} if t.place == "after" else {}
     after["result"] = (t.after_result, t.after_result)
@@ -109,22 +112,22 @@ def _grammar(name: str, shape: Shape) -> str:
         return " ".join(filter(None, (opener, *parts, ends.get(piece, ""))))
 
     texts = {piece: "TEXT" + "+*"[block.blank] for piece, block in blocks.items()}
+    texts |= {"system": "TEXT*"} if shape.bare else {}
     first = "system" if shape.needs_system or shape.bare else "system?"
     first = "(system | PLAIN)" if shape.plain else first
-    head = ("BEGIN " if shape.begin else "") + (f"{first} " if shape.system else "")
+    head = "BEGIN " if shape.begin else "head " if shape.head else ""
+    head += f"{first} " if shape.system else ""
     thought = "thought" + "?" * (not shape.always) if shape.thought else ""
     rules = {"start": f"{head}turn+", "turn": "user answer"}
     rules |= {"system": rule("system", texts["system"])} if shape.system else {}
     rules["user"] = rule("user", texts["user"])
-    rules["answer"] = rule("answer", thought, texts["answer"])
+    rules["answer"] = rule("answer", *[thought] * (not shape.spoken), texts["answer"])
+    rules["answer"] = f"{thought} {rules['answer']}" if shape.spoken else rules["answer"]
+    rules |= {"head": rule("head", "TEXT+")} if shape.head else {}
     if shape.after_answer:
-        rules |= {"start": f"{head}user answer turn*", "turn": "following answer"}
-    if shape.after_system:
-        head, first = head.removesuffix(f"{first} "), "SYSTEM_OPEN user" if shape.bare else "user"
-        other = "" if shape.needs_system else f" | {first}"
-        rules["start"] = f"{head}(SYSTEM_OPEN TEXT+ following{other}) answer turn*"
-        del rules["system"]
-    if shape.after_system or shape.after_answer:
+        mark = "BEGIN " if shape.begin else ""
+        first = "(system following | user)" if shape.system else "user"
+        rules |= {"start": f"{mark}{first} answer turn*", "turn": "following answer"}
         rules["following"] = rules["user"].replace("USER_OPEN", "USER_NEXT")
     in_prompts = any("empty_thought" in row for row in shape.rows.values())
     is_empty = shape.fills or shape.always or in_prompts
@@ -207,8 +210,10 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         row |= {"opens": kind, "doc": f"Opens {kind}."}
         row |= {"strip": block.strip} if block.strip else {}
         row |= {"prefix": block.prefix} if block.prefix else {}
+        row |= {"suffix": block.suffix} if block.suffix else {}
         row |= {} if block.blank else {"blank": False}
-        row |= {"origin": "model"} if piece in ("thought", "call") and not opened else {}
+        spoken = "thought", "call", *["answer"] * shape.spoken
+        row |= {"origin": "model"} if piece in spoken and not opened else {}
         row |= {"body_loss": 1} if piece == "answer" or opened else {}
         if piece == "answer" and not (block.closer or shape.ending[1]):
             row |= {"stops": _stops(shape, special)}
@@ -283,13 +288,15 @@ def _records(shape: Shape) -> str:
     paths = {piece: path for piece, path in _paths(shape).items() if piece != "results"}
     if shape.no_thoughts and not shape.only_prompts:
         paths.pop("thought", None)
-    out += ["", "[blocks]", *_rows(paths)]
+    names = {"head": "system", "system": "developer"} if shape.head else {}
+    out += ["", "[blocks]", *_rows({names.get(key, key): path for key, path in paths.items()})]
     out += ["", "[tools]", *_rows(texts)] if texts else []
     in_head: dict[str, Any] = {"text": text.replace(DAY, "{}")} if (text := _head(shape)) else {}
     in_head |= {"name": shape.day[0], "default": shape.day[1]} if DAY in text else {}
     options = [{"tools": True, "text": tools.head[0]}] if tools and tools.head[0] else []
     options += [in_head] if in_head else []
     head: dict[str, Any] = {"block": "system", "always": True} if options else {}
+    head |= {"system": "developer"} if shape.head else {}
     head |= {"only_prompts": True} if shape.only_prompts else {}
     out += ["", "[options]", *_rows(head)] if head else []
     for option in [*options, *shape.rows.values()]:

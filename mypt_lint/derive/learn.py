@@ -56,7 +56,7 @@ class Learner:
         header = earlier if prompt.startswith(earlier) else prompt
         is_closer = question_end.strip() and header.startswith(question_end)
         closer = question_end if is_closer and header != question_end else ""
-        lead, prompted = "", prompt
+        lead, opener, end_of_thought, prompted = "", "", "", prompt
         with suppress(NotLearnedError):
             opener, end_of_thought = self._thought()
             tags = (tag.start() for tag in LIKELY_SPECIAL.finditer(opener))
@@ -106,11 +106,14 @@ class Learner:
         earlier, last = earlier[len(header) :], last[len(header) :]
         prefix = last if last == earlier and last in (" ", "\n") and header == prompt else ""
         earlier, last = earlier.removeprefix(prefix), last.removeprefix(prefix)
-        user = Block(to_user, closer)
-        answer = Block(header[len(closer) :], answer_end, prefix=prefix, lead=lead)
+        is_thought = header + last == opener + end_of_thought
+        said = last if earlier == last and not is_thought else ""  # by the model
+        earlier, last = ("", "") if said else (earlier, last)
+        user = Block(to_user, header if said else closer)
+        answer = Block(said or header[len(closer) :], answer_end, prefix=prefix, lead=lead)
         shape = Shape(
             begin, user, answer, tail=tail, ends=replaces, bare_end=bool(space),
-            after_answer=after,
+            after_answer=after, spoken=bool(said),
         )  # fmt: skip
         try:
             shape = self._with_system(shape, two[1:])
@@ -125,7 +128,15 @@ class Learner:
             days = [text[at : len(text) - after] for text in texts]
             self.render.day = "date_string" if is_option else "strftime_now", days[1], days[2]
             shape = replace(shape, day=self.render.day)
-            if opener.count(DAY) != 1 or not LIKELY_SPECIAL.search(opener.partition(DAY)[0]):
+            opener, closer = opener or shape.begin, ""
+            if shape.system is not None and shape.begin.count(DAY) == 1:
+                text, day, rest = shape.begin.partition(DAY)
+                end = LIKELY_SPECIAL.search(rest)
+                at = end.start() if end is not None else len(rest)
+                opener, closer = text + day + rest[:at], rest[at:]
+                shape = replace(shape, begin="", head=Block(opener, closer))
+            tagged = LIKELY_SPECIAL.search(opener.partition(DAY)[0])
+            if opener.count(DAY) != 1 or not tagged or (shape.head and not closer):
                 raise NotLearnedError("the text has today's date")
         try:
             always = bool(last) and earlier == last
@@ -171,16 +182,18 @@ class Learner:
                 default = ahead[len(opener) : len(ahead) - len(closer)]
             elif DAY in ahead or not LIKELY_SPECIAL.match(plain := ahead.removeprefix(begin)):
                 raise NotLearnedError("the template writes other texts before a system message")
-        space = closer if closer.isspace() else ""  # is before the question, not after the text
-        if space != shape.after_answer and (plain or not shape.answer.closer):
-            raise NotLearnedError("only white space ends a system message, and nothing an answer")
-        always = opener == begin or default == ""  # a block that begins each conversation
-        shape = replace(shape, begin="" if always else begin)
+        rest = closer.lstrip()
+        space = closer.removesuffix(rest) if rest in ("", shape.answer.closer) else ""
+        if shape.after_answer not in ("", closer):
+            raise NotLearnedError("other white space is after answers than after a system message")
+        always = default == "" or (opener == begin and not rest)  # it begins each conversation
+        shape = replace(shape, begin="" if default == "" or opener == begin else begin)
+        opener, suffix = opener.removeprefix(shape.begin), "" if shape.after_answer else space
+        shape = replace(shape, system=Block(opener, closer.removeprefix(space), suffix=suffix))
         dated = DAY in (default or "")
         return replace(
-            shape, system=Block(opener.removeprefix(shape.begin), closer.removesuffix(space)),
-            bare=always, after_system=space, default=None if dated else default or None,
-            needs_system=dated or default is not None, plain=plain,
+            shape, bare=always, default=None if dated else default or None,
+            needs_system=dated or default is not None or opener == begin, plain=plain,
         )  # fmt: skip
 
     def _thought(self) -> tuple[str, str]:
@@ -198,10 +211,11 @@ class Learner:
         what a prompt has there. `always`: so has each answer.
         """
         prompt, (opener, closer) = shape.user.closer, self._thought()
-        prompt += shape.answer.lead or shape.answer.opener
-        if not opener.startswith(prompt):
+        prompt += "" if shape.spoken else shape.answer.lead or shape.answer.opener
+        after = shape.answer.opener if shape.spoken else ""
+        if not (opener.startswith(prompt) and closer.endswith(after)):
             raise NotLearnedError("the prompt is not before a thought")
-        opener = opener.removeprefix(prompt)
+        opener, closer = opener.removeprefix(prompt), closer.removesuffix(after)
         if last not in ("", opener + closer):
             raise NotLearnedError(f"an answer without a thought begins with {last!r}")
         if not opener.strip() or not closer.strip():
@@ -237,8 +251,7 @@ class Learner:
         blank = all(
             self._with_text(p, "") == self._with_text(p, _T).replace(_T, "") for p in places
         )
-        joins = {"system": shape.after_system, "answer": shape.after_answer}
-        blank = blank and not joins.get(name)
+        blank = blank and not (name == "answer" and shape.after_answer)
         block = replace(getattr(shape, name), strip=first, blank=blank)
         return replace(shape, **{name: block})
 

@@ -72,8 +72,6 @@ class ToolsLearner:
     def learned(self) -> Shape:
         """Returns the shape with tools. Raises NotLearnedError."""
         definitions = self._definitions()
-        if self.shape.after_system:
-            raise NotLearnedError("tools are beside a system message that only white space ends")
         calls = self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
         if tools.one_block and not tools.call.closer.endswith(end := self.shape.answer.closer):

@@ -146,7 +146,11 @@ def _prompt(dialect: Dialect, episode: Episode) -> str:
     opener = result_opener(machine, table)
     result = (opener.opens,) if opener is not None else None  # alone: not what ends all blocks
     ends = [i for i, r in enumerate(rows) if r and (r.opens == block or r.ends == result)]
-    end = ends[-1] + 1
+    end, messages = ends[-1] + 1, list(episode.messages)
+    if table.openers[block].by_model:  # what the model writes begins in the block before
+        while table.marks.get(messages[-1].role) or table.openers[messages[-1].role].by_model:
+            del messages[-1]
+        end = len(list(events_of(messages, table)))
     prompt = "".join(event.text for event in events[:end])
     if empty := dialect.adapter.prompted(episode.meta):
         return prompt + "".join(table.openers[k].bare + table.closers[k].bare for k in empty)

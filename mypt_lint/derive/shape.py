@@ -26,15 +26,17 @@ class NotLearnedError(ValueError):
 class Block:
     """The literals around a kind of text; without `closer`, the next opener ends it.
 
-    `strip` says what the template strips of the text, `prefix` is the white space with which it
-    begins then, and `blank` says whether the template writes an empty one alike. `lead` opens an
-    answer with a thought, or a system block that begins with tools, if that is another literal.
+    `strip` says what the template strips of the text, `prefix` and `suffix` are the white space
+    with which it begins and ends then, and `blank` says whether an empty one is written alike.
+    `lead` opens an answer with a thought, or a system block that begins with tools, if that is
+    another literal.
     """
 
     opener: str
     closer: str = ""
     strip: str = ""
     prefix: str = ""
+    suffix: str = ""
     blank: bool = True
     lead: str = ""
 
@@ -84,8 +86,8 @@ class Shape:
 
     - `begin` comes before everything, `tail` after it; or it `ends` the last answer in place of the
       closer. With `bare_end`, the last closer has no white space after it. A `bare` system block
-      opens with what comes before everything; `after_system` is the white space between its text
-      and the first question, `after_answer` that between answers and questions. `ending` and `day`
+      opens with what comes before everything; `after_answer` is the white space between
+      answers and questions. `ending` and `day`
       are as in `Renderings`; the date is in what begins each system block.
     - `default`: the text of the system block of conversations without a system message. If a format
       `needs_system` and has none, it refuses these; `plain` is in place of that block.
@@ -93,6 +95,8 @@ class Shape:
     - `drops`: thoughts of earlier turns are left out. `fills`: the last answer has an empty one if
       it has no other. `trims`: what the text after a thought loses.
     - `always`: an answer without a thought has an empty one; `each`: those after the last question.
+    - With `spoken`, a model writes what opens thoughts and answers, and prompts end before it.
+    - `head` begins each conversation, with a date and nothing of a record.
     - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought, and
       `only_prompts` do, where answers without a thought have none.
     - `options`: rows of `[[option]]` by names; `lacks`: options and values that the format has not.
@@ -104,7 +108,6 @@ class Shape:
     answer: Block
     system: Block | None = None
     bare: bool = False
-    after_system: str = ""
     after_answer: str = ""
     default: str | None = None
     needs_system: bool = False
@@ -115,6 +118,8 @@ class Shape:
     fills: bool = False
     each: bool = False
     always: bool = False
+    spoken: bool = False
+    head: Block | None = None
     trims: str = ""
     opens: bool = False
     empties: bool = False

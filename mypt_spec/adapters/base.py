@@ -94,6 +94,11 @@ class Adapter(ABC):
         text: str = message[key]
         return text
 
+    def keeps(self, message: dict[str, Any], key: str) -> bool:
+        """Returns whether a text of a message of a record is in its block as it is."""
+        around = self.text_in_block(message | {key: ""}, key)
+        return len(self.text_in_block(message, key)) == len(around + message[key])
+
     def default_system(self, *, tools: bool) -> str:
         """Returns the text of the system message of a record that has none, "" for no message."""
         return self.system.default_with_tools if tools else self.system.default

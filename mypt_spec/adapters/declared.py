@@ -203,8 +203,8 @@ class _File(TomlFile):
         data = self.read(source, "records")
         if data.get("shape") == SHAPE:
             return _messages(data, self.table, self.need)
-        fine = not any(t.strip or t.prefix for t in self.table.terminals.values())
-        message = f'"strip" and "prefix" in tokens.toml need shape = "{SHAPE}"'
+        fine = not any(t.strip or t.prefix + t.suffix for t in self.table.terminals.values())
+        message = f'"strip", "prefix" and "suffix" in tokens.toml need shape = "{SHAPE}"'
         self.need(fine, '"shape"', message)
         messages, begin = data.get("messages", "messages"), data.get("begin", "")
         self.mark(begin, '"begin"')
@@ -302,6 +302,8 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
         attrs = set(table.openers[path[-1]].patterns)
         fine = piece in ("answer", "thought") or not table.openers[path[-1]].prefix
         need(fine, entry, '"prefix" is for the blocks of answers and thoughts')
+        fine = piece in ("system", "developer") or not table.openers[path[-1]].suffix
+        need(fine, entry, '"suffix" is for the blocks of system messages')
         allowed = {"name", "id"} if piece in ("call", "result") else set()
         need(attrs <= allowed, entry, f"{path[-1]!r} has attributes that no record has")
         paths[piece] = path

@@ -88,11 +88,13 @@ def stripped(text: str, opener: Terminal, at: Place, head: str = "") -> tuple[st
     return out, at._replace(span=(begin - len(head), begin + len(out)))
 
 
-def without_prefix(text: str, prefix: str) -> str:
+def without_prefix(text: str, prefix: str, suffix: str = "") -> str:
     """Returns the text of a record for that in its block. Raises ValueError."""
     if not text.startswith(prefix):
         raise ValueError(f"no record can say this: no {prefix!r} before {text[:40]!r}")
-    return text.removeprefix(prefix)
+    if not text.endswith(suffix):
+        raise ValueError(f"no record can say this: no {suffix!r} after {text[-40:]!r}")
+    return text.removeprefix(prefix).removesuffix(suffix)
 
 
 def tools_before(messages: list[ChatMessage], *, last: bool) -> int:
@@ -122,6 +124,15 @@ def blanks(
                 problem = f"the text in `{refused[piece]}` is blank: the format refuses it"
                 finding = Finding("MYP314", problem, f"/messages/{i}/{key}", help="write a text")
                 yield regraded(finding, "error")
+
+
+def incomplete_tools(missing: list[str], at: Place) -> Iterator[Finding]:
+    """Yields a finding for what the text of the tools does not say, if anything is `missing`."""
+    if missing:
+        message = f"the text of the tools does not say {', '.join(missing[:5])}"
+        hint = "nothing is to be done, unless the model must know it: then describe it in words"
+        more = ", ..." * (len(missing) > 5)
+        yield Finding("MYP360", message + more, *at, help=hint)
 
 
 def with_moved_weights(message: ChatMessage, opener: Terminal) -> ChatMessage:

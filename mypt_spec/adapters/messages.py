@@ -47,6 +47,7 @@ from mypt_spec.adapters.message_shape import (
     check_messages,
     finished_blocks,
     fronted_question,
+    incomplete_tools,
     misplaced_system,
     placed_in_system,
     shape_of,
@@ -226,7 +227,8 @@ class Messages(Adapter):
         after_tools = self.after_tools * leads
         self._add_tools(blocks, record, reader) if leads else None
         if default and not (front or joined):
-            self._add(blocks, Part("system", after_tools + default, at=top), "head", Place())
+            text = after_tools + default + self._opener("system").suffix
+            self._add(blocks, Part("system", text, at=top), "head", Place())
         messages = with_thoughts(messages, self.options, record_options)
         heads, turn = -1 if leads else tools_before(messages, last=self.tools_before == "last"), 0
         for i, message in enumerate(messages):
@@ -305,11 +307,7 @@ class Messages(Adapter):
             return
         holder = next(b for b in blocks if any(part.at is at for part in b.parts))
         holder.meta[_TOOLS] = tools
-        if missing := lost_in(tools, body, text):
-            examples = ", ".join(missing[:5]) + ", ..." * (len(missing) > 5)
-            message = f"the text of the tools does not say {examples}"
-            hint = "nothing is to be done, unless the model must know it: then describe it in words"
-            reader.findings.append(Finding("MYP360", message, *at, help=hint))
+        reader.findings += incomplete_tools(lost_in(tools, body, text), at)
 
     def _split(self, message: ChatMessage, i: int, reader: Reader, head: str) -> Iterator[Part]:
         """Yields the pieces of a message, in the order of its blocks, with `head` before its text.
@@ -320,7 +318,7 @@ class Messages(Adapter):
         head = head if message.role in _HEADS else self._opener(piece).prefix
         content, at = stripped(message.content, self._opener(piece), reader.at(i, "content"), head)
         if message.role in _HEADS:
-            yield Part(message.role, head + content, at=at)
+            yield Part(message.role, head + content + self._opener(piece).suffix, at=at)
             return
         if message.role == "tool":
             name = message.name or message.called
@@ -341,14 +339,15 @@ class Messages(Adapter):
     def _piece(self, message: ChatMessage) -> str:
         """Returns the piece that the content of a message is."""
         spoken = "said" if message.calls and "said" in self.paths else "answer"
-        return {"tool": "result", "assistant": spoken}.get(message.role, message.role)
+        pieces = {"tool": "result", "assistant": spoken, "system": self.options.system_piece}
+        return pieces.get(message.role, message.role)
 
     def text_in_block(self, message: dict[str, Any], key: str) -> str:
         """Returns the text under a key of a message of a record as its block has it."""
         said = self._piece(ChatMessage(message[ROLE], "", calls=message.get("tool_calls") or ()))
         piece = "thought" if key in THOUGHTS else said
         opener, text = self._opener(piece) if piece in self.paths else None, message[key]
-        return text if opener is None else opener.prefix + opener.stripped(text)
+        return text if opener is None else opener.prefix + opener.stripped(text) + opener.suffix
 
     def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[Part]:
         literals, body = reader.table.literals, self._opener("call").body
@@ -444,7 +443,7 @@ class Messages(Adapter):
                     out.append({ROLE: "tool"} | self._result(part, next(results, {})))
                     current = None if self.turns else current
                 elif piece in _HEADS:
-                    text = part.text
+                    text = without_prefix(part.text, "", self._opener(piece).suffix)
                     if piece == "system" and text and "tools" in top:
                         text = without_prefix(text, self.after_tools)
                     if piece == "user" and self.intro and not any(m[ROLE] == "user" for m in out):
@@ -485,9 +484,9 @@ class Messages(Adapter):
         options = episode.meta.get(KEY, {})
         out = self.options.without_options(out, options, tools="tools" in top)
         default = self.default_system(tools="tools" in top)
-        out = self.system.without_default(out, default, self.text_in_block)
+        out = self.system.without_default(out, default, self.keeps)
         for m, key in ((m, k) for m in out for k in _ORDER[1:3] if m.get(k)):
-            if self.text_in_block(m, key) != self.text_in_block(m | {key: ""}, key) + m[key]:
+            if not self.keeps(m, key):
                 raise ValueError(f"no record can say this: white space around {m[key][:40]!r}")
         ordered = ({key: m[key] for key in _ORDER if key in m} | m for m in out)
         return {self.SCHEMA.messages: [*ordered]} | top

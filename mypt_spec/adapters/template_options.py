@@ -102,6 +102,11 @@ class TemplateOptions:
     only_prompts: bool = False  # have the empty thought of an option
     always_thinks: bool = False
 
+    @property
+    def system_piece(self) -> str:
+        """Returns the piece that a system message is, unless the options of a record change it."""
+        return self.system if self.always and self.system else "system"
+
     def findings(self, values: Mapping[str, Any], dialect: str) -> list[Finding]:
         """Returns findings about the options of a record: unknown ones, and values they lack."""
         names = {option.name: option for option in self.options if option.name}
@@ -181,17 +186,16 @@ class SystemText:
         return self.before + text + self.after
 
     def without_default(
-        self, messages: list[dict[str, Any]], default: str, in_block: Callable[..., str]
+        self, messages: list[dict[str, Any]], default: str, keeps: Callable[..., bool]
     ) -> list[dict[str, Any]]:
         """Returns messages of a record without a default system message that its block would strip.
 
-        Raises ValueError if they have no system message. `in_block` is as in `Adapter`.
+        Raises ValueError if they have no system message. `keeps` tells whether a text is as it is.
         """
         if default and not (messages and messages[0]["role"] == "system"):
             raise ValueError("no record can say this: the system message is not the default one")
-        alone = {"role": "system", "content": default}
-        is_default = default and messages[0] == alone
-        return messages[1:] if is_default and in_block(alone, "content") != default else messages
+        is_default = default and messages[0] == {"role": "system", "content": default}
+        return messages[1:] if is_default and not keeps(messages[0], "content") else messages
 
 
 def system_text_of(source: Mapping[str, Any], texts: Iterable[str], need: Need) -> SystemText:

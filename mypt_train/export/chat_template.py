@@ -119,6 +119,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "fronted": layout.system.question,
         "around_system": [layout.system.before, layout.system.after],
         "prefixes": {piece: table.openers[path[-1]].prefix for piece, path in paths.items()},
+        "suffixes": {piece: table.openers[path[-1]].suffix for piece, path in paths.items()},
         "strips": {
             piece: table.openers[path[-1]].strip
             for piece, path in paths.items()

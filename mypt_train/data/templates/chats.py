@@ -117,7 +117,7 @@ class ChatTemplates:
         self.dialect, self.splitter = dialect, splitter
         self.mask, self.history = mask, history
         self.only_last = only_last
-        self.strips = any(t.strip or t.prefix for t in dialect.table.terminals.values())
+        self.strips = any(t.strip or t.prefix + t.suffix for t in dialect.table.terminals.values())
         self.turns = history != "keep" or Mask.from_name(mask).last  # what is made depends on turns
         # None: seen, and not learnt yet; False: never to be.
         self.pieces = Memo[Hashable, PieceTemplate | bool | None](_ENTRIES, room=_ROOM)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from mypt_infer.decode.prompt import prompt_ids
 from mypt_lint.derive.derive import Derived, derive
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
+from mypt_spec.adapters.template_options import KEY
 from mypt_train.export.chat_facts import endings
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import Record, assistant, chat, system, user
@@ -26,6 +28,14 @@ OPEN = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
     "{% if not loop.last or add_generation_prompt %}<|im_end|>\n{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+CHANNELS = (
+    "<|start|>system<|message|>I am X.\nDate: {{ strftime_now('%Y') }}\n\nBe brief.<|end|>{% for m in messages %}"
+    "{% if m.role == 'system' %}<|start|>developer<|message|># Orders\n\n{{ m.content }}\n\n<|end|>"
+    "{% elif m.role == 'user' %}<|start|>user<|message|>{{ m.content }}<|end|>{% else %}"
+    "{% if loop.last and m.thinking %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}"
+    "<|start|>assistant<|channel|>final<|message|>{{ m.content }}{{ '<|return|>' if loop.last else '<|end|>' }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"
 )
 TURNS = (user("Q"), assistant("A"), user("B"), assistant("C"))
 
@@ -90,6 +100,42 @@ def test_nothing_is_added_where_a_folder_names_no_end_of_a_sequence(tmp_path: Pa
     (tmp_path / "tokenizer_config.json").write_text("{}", encoding="utf-8")
     derived = derive(ModelFolder(str(tmp_path)), "toy", conversations=5)
     assert derived.levels[0].reason == "nothing but white space is after an answer"
+
+
+def test_a_header_that_prompts_begin_is_written_by_the_model(tmp_path: Path) -> None:
+    """A date before all is an option, and thoughts are beside answers."""
+    derived = learned(tmp_path, CHANNELS)
+    assert derived.levels[1].is_complete, derived.levels[1].reason
+    dialect = derived.load(tmp_path)
+    answer = assistant("C", reasoning_content="T")
+    record: Record = chat(system("S"), *TURNS[:3], answer) | {KEY: {"strftime_now": "1970"}}
+    assert dialect.adapter.options.always
+    episode, findings = dialect.check(record)
+    assert (findings, episode is not None and dialect.write(episode)) == ([], record)
+    messages = [dict(m) for m in record["messages"]]
+    messages[-1]["thinking"] = messages[-1].pop("reasoning_content")
+    render, day = compiled(CHANNELS), {"strftime_now": lambda _: "1970"}
+    (trained,) = dialect.trained(episode, history="official")
+    assert dialect.serialize(trained) == render(messages=messages, **day)[0]
+    encoded = dialect.encode(trained)
+    header = "<|channel|>final<|message|>"
+    assert dialect.tokenizer.decode(encoded.ids[encoded.loss == 1]) == (
+        f"{header}A<|end|><|channel|>analysis<|message|>T<|end|><|start|>assistant{header}C<|return|>"
+    )
+    question, _ = dialect.read(record | {"messages": record["messages"][:-1]})
+    prompt = render(messages=messages[:-1], add_generation_prompt=True, **day)[0]
+    assert dialect.tokenizer.decode(prompt_ids(dialect, question)) == prompt
+    assert dialect.check(chat(system(" "), *TURNS))[1][0].code == "MYP314"
+
+
+def test_a_template_without_a_prompt_leaves_the_header_to_the_model(tmp_path: Path) -> None:
+    template = "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>{% endfor %}"
+    dialect = learned(tmp_path, template).load(tmp_path)
+    episode, _ = dialect.read(chat(*TURNS))
+    assert episode is not None
+    encoded = dialect.encode(episode)
+    said = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
+    assert said == "<|assistant|>\nA<|end|><|assistant|>\nC<|end|>"
 
 
 def test_what_is_in_place_of_a_system_block_is_learned(tmp_path: Path) -> None:

@@ -36,6 +36,15 @@ USER, FOUR = user("u"), assistant("Four.")
 TOOL = function("f")
 
 
+def assert_fast(d: Dialect, lines: list[bytes]) -> None:
+    """Asserts that the fast paths of linter and preparation return what the usual ones do."""
+    assert_sound(CleanFilter(Checker(d)), lines)
+    asked = Options(dialect=str(d.folder))
+    slow = Encoder(asked)
+    slow.chats = slow.templates = None
+    assert_same_ids(Encoder(asked), slow, lines)
+
+
 DEFAULTS = """
 [defaults]
 system = "D"
@@ -177,11 +186,7 @@ def test_a_mark_is_in_place_of_a_missing_system_block(
     lines = [
         json.dumps(r).encode() for r in (record, chat(USER), chat(*record["messages"], USER, FOUR))
     ]
-    assert_sound(CleanFilter(Checker(d)), lines)
-    asked = Options(dialect=str(d.folder))
-    slow = Encoder(asked)
-    slow.chats = slow.templates = None
-    assert_same_ids(Encoder(asked), slow, lines)
+    assert_fast(d, lines)
 
 
 @pytest.mark.parametrize("option", ["", OPTION], ids=["", "with an option"])
@@ -210,11 +215,7 @@ def test_a_message_without_a_thought_has_an_empty_one(option: str, tmp_path: Pat
     assert len({one.replace("<assistant>", "") for one in texts}) == 1
     assert [one.count("<think>") for one in texts] == [1 if option else 3] * 2
     lines = [json.dumps(r).encode() for r in (record, canonical, chat(USER, thinking), chat(USER))]
-    assert_sound(CleanFilter(Checker(d)), lines)
-    asked = Options(dialect=str(d.folder))
-    slow = Encoder(asked)
-    slow.chats = slow.templates = None
-    assert_same_ids(Encoder(asked), slow, lines)
+    assert_fast(d, lines)
 
 
 def test_a_default_thought_is_empty_and_has_a_place(tmp_path: Path) -> None:
@@ -329,7 +330,9 @@ def test_a_tag_that_opens_nothing_strips_nothing(tmp_path: Path) -> None:
 
 
 def test_records_by_role_strip_nothing(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r'"strip" and "prefix" in tokens\.toml need shape'):
+    with pytest.raises(
+        SpecError, match=r'"strip", "prefix" and "suffix" in tokens\.toml need shape'
+    ):
         nested(tmp_path, others=STRIP, blocks='[[message]]\nrole = "user"\n')
 
 
@@ -383,6 +386,26 @@ def test_a_server_sends_answers_without_the_prefix(tmp_path: Path) -> None:
     assert "".join([*texts, *(delta.text for delta in reader.end())]) == " Four.\n"
 
 
+def test_a_system_text_ends_with_white_space_that_no_record_has(tmp_path: Path) -> None:
+    d = nested(tmp_path, DEFAULTS.replace('"T"', '""'), system='suffix = "\\n\\n"')
+    for said, record in (("s", chat(system("s"), USER, FOUR)), ("D", chat(USER, FOUR))):
+        episode, findings = d.check(record)
+        text = f"<system>{said}\n\n<end><user>u<end><assistant>Four.<end>"
+        assert (findings, d.serialize(episode)) == ([], text)
+        canonical = d.write(episode)
+        assert canonical == chat(system(said), USER, FOUR)
+        assert (d.read(canonical)[0], d.parse(text)) == (episode, (episode, []))
+        rendering = pytest.importorskip("transformers.utils.chat_template_utils")
+        (exported,), _ = rendering.render_jinja_template(
+            conversations=[record["messages"]], chat_template=chat_template(d)
+        )
+        assert exported == text
+        lines = [json.dumps(r).encode() for r in (record, chat(*record["messages"], USER, FOUR))]
+        assert_fast(d, lines)
+    episode, _ = d.parse("<system>s<end><user>u<end><assistant>Four.<end>")
+    assert [f.code for f in d.validate(episode)] == ["MYP258"]
+
+
 @pytest.mark.parametrize("text", ["Four.", "  Four."])
 def test_no_record_says_an_answer_with_other_white_space(text: str, tmp_path: Path) -> None:
     d = nested(tmp_path, answer=f"{PREFIX}\n{STRIP}")
@@ -396,6 +419,8 @@ def test_no_record_says_an_answer_with_other_white_space(text: str, tmp_path: Pa
     [
         ('prefix = "x"', '"prefix" must be one character of white space'),
         (PREFIX, r'\[blocks\] user: "prefix" is for the blocks of answers'),
+        ('suffix = "x"', '"suffix" must be white space'),
+        ('suffix = " "', r'\[blocks\] user: "suffix" is for the blocks of system messages'),
     ],
 )
 def test_what_cannot_be_a_prefix_is_refused(others: str, message: str, tmp_path: Path) -> None:
