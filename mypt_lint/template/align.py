@@ -9,8 +9,8 @@ between the others.
 
 Literals depend on the form of a conversation alone: the second rendering is made once for all
 conversations of one form. Ids, integers and tools differ in all of them, so they have words, too,
-unless the template looks into them. Nothing else is learned of a template, and nothing is claimed
-of what was not rendered.
+unless the template looks into them. Of many answers, the prompts in the middle are not rendered if
+those at both ends have the same part of the same literal. Nothing else is learned of a template.
 
 >>> def render(messages, tools, prompt=False):
 ...     text = "".join(f"<{m['role']}>{m['content'].strip()}</s>" for m in messages)
@@ -25,7 +25,7 @@ of what was not rendered.
 
 import json
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -43,6 +43,7 @@ _MAX_MISSES = 8  # conversations in a row in whose ids, integers or tools a temp
 _MAX_LEAVES = 100_000  # numbers of words are consecutive
 _MAX_FORMS = 4096
 _ABSENT = re.compile(r"None|null|undefined|\[object")
+_MAX_PROMPTS = 32  # prompts that are rendered at both ends of a conversation
 _MAX_UNCHANGED = 8  # texts of one conversation that a template looks into
 THOUGHT, NAME = "thought", "name"
 _ID, _NUMBER, _OBJECT = "id", "number", "object"  # no texts, but they differ between records
@@ -71,19 +72,12 @@ CHANCE = Leaf("", (), "", -1)  # no text: two renderings of one conversation dif
 
 
 class Piece(NamedTuple):
-    """The span (code points) of a text in a rendering, and its message."""
+    """The span (code points) of a text in a rendering, with the message and kind of the text."""
 
     start: int
     end: int
     message: int
-
-
-class _Placed(NamedTuple):
-    """A text with its span (code points) in a rendering."""
-
-    leaf: Leaf
-    start: int
-    end: int
+    kind: str
 
 
 class Trained(NamedTuple):
@@ -111,13 +105,13 @@ class Aligned:
     absent: tuple[tuple[int, str, str], ...] = ()
 
     def __reduce__(self) -> Any:  # renderings are sent from process to process: a few lists do
-        rest = self.missing, self.other_prompts, self.absent
-        return _joined, (self.text, [*chain(*self.pieces)], [*chain(*self.trained)], *rest)
+        lists = [*chain(*self.pieces)], [*chain(*self.trained)]
+        return _joined, (self.text, *lists, self.missing, self.other_prompts, self.absent)
 
 
-def _joined(text: str, pieces: list[int], trained: list[Any], *rest: Any) -> Aligned:
-    spans = tuple(map(Trained, *(trained[i::4] for i in range(4))))
-    return Aligned(text, tuple(map(Piece, *(pieces[i::3] for i in range(3)))), spans, *rest)
+def _joined(text: str, pieces: list[Any], trained: list[Any], *rest: Any) -> Aligned:
+    fields = [pieces[i::4] for i in range(4)], [trained[i::4] for i in range(4)]
+    return Aligned(text, tuple(map(Piece, *fields[0])), tuple(map(Trained, *fields[1])), *rest)
 
 
 class AlignError(ValueError):
@@ -320,8 +314,9 @@ class Aligner:
                 raise AlignError(leaves[suspects[0]] if suspects else None)
             unchanged.add(new[0])
         texts = {i: leaf for i, leaf in enumerate(every) if leaf.kind not in _NO_PIECES}
-        placed = zip(form.order, spans, strict=True)
-        pieces = [_Placed(texts[i], *span) for i, span in placed if i in texts]
+        placed = [(texts[i], span) for i, span in zip(form.order, spans, strict=True) if i in texts]
+        pieces = [Piece(*span, leaf.message, leaf.kind) for leaf, span in placed]
+        written = {(leaf.text, leaf.kind, leaf.message) for leaf, _ in placed}
         dropped: list[Leaf] = []  # thoughts in answers
         for i in sorted(unchanged):
             parts, unwritten = _between(leaves[i], pieces, text)
@@ -332,9 +327,10 @@ class Aligner:
                 longer = _replaced(messages, {leaves[i].path: worded})
                 if self.render(longer, tools)[0] != text:
                     raise AlignError(leaves[i])
+            else:
+                written.add((leaves[i].text, leaves[i].kind, leaves[i].message))
             pieces += parts
         pieces.sort(key=lambda piece: piece.start)
-        written = {(p.leaf.text, p.leaf.kind, p.leaf.message) for p in pieces}
         by_key = {(leaf.text, leaf.kind, leaf.message): leaf for leaf in texts.values()}
         missing = (*(leaf for key, leaf in by_key.items() if key not in written), *dropped)
         starts = [0, *(end for _, end in spans)]
@@ -345,8 +341,7 @@ class Aligner:
             for index, start in ends_of_prompts
         ]
         trained = self._trained(text, pieces, begins, marked, names)
-        spans_of = tuple([Piece(start, end, leaf.message) for leaf, start, end in pieces])
-        return Aligned(text, spans_of, trained, missing, form.other_prompts, form.absent)
+        return Aligned(text, tuple(pieces), trained, missing, form.other_prompts, form.absent)
 
     def _attempts(self, every: list[Leaf], tools: Any) -> tuple[list[Leaf], list[Leaf]]:
         """Returns what may have words: arguments and tools as a whole, or values in arguments."""
@@ -399,33 +394,46 @@ class Aligner:
         worded = _replaced(messages, words)
         key = json.dumps([worded, tools])
         form = self._forms.entries.get(key)
-        return form or self._forms.keep(key, self._new_form(worded, tools, equal, base))
+        return form or self._forms.keep(key, self._new_form(worded, tools, equal, base, leaves))
 
     def _new_form(
-        self, worded: list[Any], tools: Any, equal: dict[int, list[int]], base: int
-    ) -> _Form:
+        self, worded: list[Any], tools: Any, equal: dict[int, list[int]], base: int,
+        leaves: list[Leaf],
+    ) -> _Form:  # fmt: skip
         text, _ = self.render(worded, tools)
         words = [word for word in _WORD.finditer(text) if int(word[1]) - base in equal]
-        ends_by_word = {w[0]: [x.end() for x in words if x[0] == w[0]] for w in words}
+        ends_by_word: dict[str, list[int]] = {}
+        first = dict[int, int]()  # the literal before the first text of each message
+        for n, word in enumerate(words):
+            ends_by_word.setdefault(word[0], []).append(word.end())
+            first.setdefault(leaves[int(word[1]) - base].message, n)
         starts, prompts, others = [0, *(word.end() for word in words)], [], []
         ends = [*(word.start() for word in words), len(text)]
         literals = [text[start:end] for start, end in zip(starts, ends, strict=True)]
-        for index, message in enumerate(worded):
-            if message["role"] == "assistant":
-                prompt, _ = self.render(worded[:index], tools, prompt=True)
-                size = _common(prompt, text)
-                if size < len(prompt):  # then after the last text that both have
-                    others.append(index)
-                    both = [word for word in _WORD.finditer(prompt) if word[0] in ends_by_word]
-                    for word in both[-1:]:
-                        same = ends_by_word[word[0]]
-                        start = same[: [w[0] for w in both].count(word[0])][-1]
-                        size = start + _common(prompt[word.end() :], text[start:])
-                    for tag in self._special.finditer(text):  # no part of another token
-                        size = tag.start() if tag.start() < size < tag.end() else size
-                number = sum(start <= size for start in starts) - 1
-                in_literal = min(size - starts[number], len(literals[number]))
-                prompts.append((index, number, in_literal))
+        answers = [i for i, message in enumerate(worded) if message["role"] == "assistant"]
+        inner = {*answers[_MAX_PROMPTS:-_MAX_PROMPTS]}
+        sizes: dict[str, set[int]] = {}  # of what prompts have of a literal; -1 where none is alike
+        for index in sorted(answers, key=inner.__contains__):
+            number = first.get(index, -1)
+            alike = sizes.setdefault(literals[number], set())
+            if index in inner and len(alike) == 1 and -1 not in alike:
+                prompts.append((index, number, *alike))
+                continue
+            prompt, _ = self.render(worded[:index], tools, prompt=True)
+            size = _common(prompt, text)
+            if size < len(prompt):  # then after the last text that both have
+                others.append(index)
+                both = [word for word in _WORD.finditer(prompt) if word[0] in ends_by_word]
+                for word in both[-1:]:
+                    same = ends_by_word[word[0]]
+                    start = same[: [w[0] for w in both].count(word[0])][-1]
+                    size = start + _common(prompt[word.end() :], text[start:])
+                for tag in self._special.finditer(text):  # no part of another token
+                    size = tag.start() if tag.start() < size < tag.end() else size
+            expected, number = number, bisect_right(starts, size) - 1
+            in_literal = min(size - starts[number], len(literals[number]))
+            prompts.append((index, number, in_literal))
+            alike.add(in_literal if number == expected and index not in others else -1)
         order = [int(word[1]) - base for word in words]
         for number, same in equal.items():  # of equal texts, the first one is written first
             if len(same) > 1:
@@ -434,12 +442,12 @@ class Aligner:
                 numbers = iter(same)
                 order = [next(numbers) if n == number else n for n in order]
         absent = tuple(self._absent(worded, tools, text))
-        return _Form(literals, order, prompts, tuple(others), absent)
+        return _Form(literals, order, sorted(prompts), tuple(sorted(others)), absent)
 
     def _trained(
         self,
         text: str,
-        pieces: list[_Placed],
+        pieces: list[Piece],
         begins: Spans,
         marked: Spans,
         names: Mapping[int, int],
@@ -449,23 +457,20 @@ class Aligner:
         `names` counts the calls of messages: a result may repeat the name of its call.
         """
         if marked:
-            ends = {span: self._stop.search(text, *span) for span in marked}
-            return tuple(Trained(*span, -1, bool(ends[span])) for span in marked)
-        own: dict[int, list[_Placed]] = {index: [] for index, _ in begins}
+            return tuple(Trained(*s, -1, bool(self._stop.search(text, *s))) for s in marked)
+        own: dict[int, list[Piece]] = {index: [] for index, _ in begins}
         for piece in pieces:
-            if piece.leaf.message in own:
-                own[piece.leaf.message].append(piece)
+            if piece.message in own:
+                own[piece.message].append(piece)
         starts, out = [piece.start for piece in pieces], []
         for n, (index, start) in enumerate(begins):
             limit = begins[n + 1][1] if n + 1 < len(begins) else len(text)
             here = [p for p in own[index] if start <= p.end <= limit]
-            repeated = [p for p in here if p.leaf.kind == NAME][names[index] :]
+            repeated = [p for p in here if p.kind == NAME][names[index] :]
             here = [p for p in here if p not in repeated]
             begin: int | None = start
             while begin is not None:  # again if a part of the answer is after a result
-                later = (
-                    p.start for p in pieces[bisect_left(starts, begin) :] if p.leaf.message > index
-                )
+                later = (p.start for p in pieces[bisect_left(starts, begin) :] if p.message > index)
                 end = min(limit, next(later, limit))
                 after = max(
                     (p.end for p in here if begin <= p.end and p.start < end), default=begin
@@ -480,10 +485,10 @@ class Aligner:
         return tuple(out)
 
 
-def _after_earlier(pieces: list[_Placed], index: int, start: int) -> int:
+def _after_earlier(pieces: list[Piece], index: int, start: int) -> int:
     """Returns where an answer begins whose prompt is not there: after all earlier texts before."""
-    first = next((p.start for p in pieces if p.leaf.message == index), None)
-    ends = (p.end for p in pieces if p.leaf.message < index and (first is None or p.end <= first))
+    first = next((p.start for p in pieces if p.message == index), None)
+    ends = (p.end for p in pieces if p.message < index and (first is None or p.end <= first))
     return max((start, *ends))
 
 
@@ -539,14 +544,14 @@ def _fit(form: _Form, leaves: list[Leaf], text: str) -> tuple[Spans | None, list
     return spans, []
 
 
-def _between(leaf: Leaf, pieces: list[_Placed], text: str) -> tuple[list[_Placed], list[Leaf]]:
+def _between(leaf: Leaf, pieces: list[Piece], text: str) -> tuple[list[Piece], list[Leaf]]:
     """Returns the place of a text that the template looks into; [] if it is not found once.
 
     A thought that an answer holds between tags may have left it: then these are two pieces. Or it
     is nowhere: such thoughts are returned, too.
     """
-    start = max((p.end for p in pieces if p.leaf.message < leaf.message), default=0)
-    end = min((p.start for p in pieces if p.leaf.message > leaf.message), default=len(text))
+    start = max((p.end for p in pieces if p.message < leaf.message), default=0)
+    end = min((p.start for p in pieces if p.message > leaf.message), default=len(text))
     if start > end:  # the template does not keep the order
         start, end = 0, len(text)
     free = [(start, end)]  # what no other text takes
@@ -556,12 +561,12 @@ def _between(leaf: Leaf, pieces: list[_Placed], text: str) -> tuple[list[_Placed
             free[-1:] = [(last[0], piece.start), (piece.end, last[1])]
     span = _once(leaf.text, text, free)
     if span is not None:
-        return [_Placed(leaf, *span)], []
+        return [Piece(*span, leaf.message, leaf.kind)], []
     out, dropped = [], []
     for part in _THOUGHT.split(leaf.text) if _THOUGHT.search(leaf.text) else ():
         span = _once(part, text, free) if part.strip() else None
         if span is not None:
-            out.append(_Placed(leaf, *span))
+            out.append(Piece(*span, leaf.message, leaf.kind))
             free = [(max(a, span[1]), b) for a, b in free if b > span[1]]
         elif part.strip() and not any(each(part.strip()) in text for each in FILTERS):
             dropped.append(Leaf(part.strip(), leaf.path, THOUGHT, leaf.message))

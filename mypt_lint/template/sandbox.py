@@ -66,6 +66,7 @@ def compiled(text: str) -> Callable[..., tuple[str, list[tuple[int, int]]]]:
 
     blocks: list[str] = []
     spans: list[tuple[int, int]] = []
+    counted = [0, 0]  # blocks, and their code points
 
     class Generation(Extension):
         """Marks what is between `{% generation %}` and `{% endgeneration %}`."""
@@ -79,7 +80,8 @@ def compiled(text: str) -> Callable[..., tuple[str, list[tuple[int, int]]]]:
             return nodes.CallBlock(call, [], [], body).set_lineno(line)
 
         def _mark(self, caller: Callable[[], str]) -> str:
-            start = sum(map(len, blocks))
+            counted[1] += sum(map(len, blocks[counted[0] :]))
+            counted[0], start = len(blocks), counted[1]
             text = caller()
             spans.append((start, start + len(text)))
             return text
@@ -128,6 +130,7 @@ def compiled(text: str) -> Callable[..., tuple[str, list[tuple[int, int]]]]:
     def render(**variables: Any) -> tuple[str, list[tuple[int, int]]]:
         blocks.clear()
         spans.clear()
+        counted[:] = 0, 0
         blocks.extend(template.generate(**variables))
         return "".join(blocks), spans.copy()
 

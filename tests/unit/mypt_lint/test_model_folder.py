@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mypt.lint.cli import main
 from mypt_lint.run import parallel
+from mypt_lint.template import align
 from mypt_lint.template.align import Aligned, Aligner, AlignError
 from mypt_lint.template.bounds import OutOfBoundsError
 from mypt_lint.template.model import ModelFolder
@@ -147,6 +148,23 @@ def called(name: str, answer: str, **arguments: str) -> list[dict[str, Any]]:
     return [*chat("Weather?", answer, tool_calls=[call]), *end]
 
 
+@pytest.mark.parametrize(
+    "shows", ["", "{{ '!' if loop.index0 == 21 }}", "{% if not loop.last %}.{% endif %}"]
+)
+def test_long_conversations_are_placed_in_linear_time(
+    shows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the prompts in the middle only those are rendered that follow another literal."""
+    template = TOOLS.replace("<|im_start|>{{ m", f"{shows}<|im_start|>{{{{ m", 1)
+    messages = [m for n in range(20) for m in called("get", f"I look {n}.", city=f"Oslo {n}")]
+    every = aligner(template).align(messages)
+    monkeypatch.setattr(align, "_MAX_PROMPTS", 3)
+    counting, times = counting_aligner(template)
+    assert counting.align(messages) == every
+    assert (times.call_count < 20) == ("last" not in shows)
+    assert len(every.trained) == 40
+
+
 def test_an_answer_that_the_template_looks_into_beside_calls() -> None:
     """Also if its tool was called before, or an argument has the same text."""
     content, call = "{{ (m.content or '') | trim }}", "{{ c.function | tojson }}"
@@ -161,9 +179,8 @@ def test_an_answer_that_the_template_looks_into_beside_calls() -> None:
     looks = TOOLS.replace(content, "{{ '!' if '<' in m.content }}{{ m.content }}").replace(
         call, "{{ c.function.arguments.city }}"
     )
-    aligned = aligner(looks).align(called("get", "</think> odd", city="</think> odd"))
-    begin = aligned.text.index("<call>")
-    assert [piece.start < begin for piece in aligned.pieces[1:3]] == [True, False]
+    pieces = aligner(looks).align(called("get", "</think> odd", city="</think> odd")).pieces
+    assert [piece.kind for piece in pieces[1:3]] == ["assistant", "argument"]
 
 
 @pytest.mark.parametrize("text", ["Qx000000z", "Qx000001z and qx000002Z"])
