@@ -46,8 +46,7 @@ _ABSENT = re.compile(r"None|null|undefined|\[object")
 _MAX_PROMPTS = 32  # prompts that are rendered at both ends of a conversation
 _MAX_UNCHANGED = 8  # texts of one conversation that a template looks into
 THOUGHT, NAME = "thought", "name"
-_ID, _NUMBER, _OBJECT = "id", "number", "object"  # no texts, but they differ between records
-_NO_PIECES, _NO_TEXTS = {_ID, _NUMBER}, {_ID, _NUMBER, _OBJECT}
+_ID, _NUMBER, _OBJECT = _NO_TEXTS = "id", "number", "object"  # they differ between records, too
 _ARGUMENTS = 5  # the length of the path of all arguments of a call
 _THOUGHT = re.compile("|".join(map(re.escape, THOUGHT_TAGS)))  # in an answer
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # names of one text
@@ -313,7 +312,7 @@ class Aligner:
             if not new or len(unchanged) == _MAX_UNCHANGED:
                 raise AlignError(leaves[suspects[0]] if suspects else None)
             unchanged.add(new[0])
-        texts = {i: leaf for i, leaf in enumerate(every) if leaf.kind not in _NO_PIECES}
+        texts = {i: leaf for i, leaf in enumerate(every) if leaf.kind not in (_ID, _NUMBER)}
         placed = [(texts[i], span) for i, span in zip(form.order, spans, strict=True) if i in texts]
         pieces = [Piece(*span, leaf.message, leaf.kind) for leaf, span in placed]
         written = {(leaf.text, leaf.kind, leaf.message) for leaf, _ in placed}
@@ -322,8 +321,8 @@ class Aligner:
             parts, unwritten = _between(leaves[i], pieces, text)
             dropped += unwritten
             if not parts:  # is it written at all?
-                words = _THOUGHT.sub(lambda tag: f"Qx999999z{tag[0]}", leaves[i].text)
-                worded = words if words != leaves[i].text else f"Qx999999z{words}Qx999999z"
+                worded = _THOUGHT.sub(lambda tag: f"Qx999999z{tag[0]}", leaves[i].text)
+                worded = f"Qx999999z{worded}Qx999999z" if worded == leaves[i].text else worded
                 longer = _replaced(messages, {leaves[i].path: worded})
                 if self.render(longer, tools)[0] != text:
                     raise AlignError(leaves[i])
