@@ -99,7 +99,7 @@ def commit_alone(plan: Plan, progress: Progress) -> dict[str, Any]:
     store = plan.store()
     sealed = counted_up(plan)
     try:
-        _refuse_unwritable(plan, store, sealed, alone=True)
+        _refuse_unwritable(plan, store, sealed)
     except PlanError:
         clean(plan, store)  # so that the same folder can be named again
         raise
@@ -108,9 +108,9 @@ def commit_alone(plan: Plan, progress: Progress) -> dict[str, Any]:
         if stage == "writing":
             progress(stage, done, total)
 
-    make_group(plan, sealed, 0, alone=True, progress=writing)
-    manifest = _manifest(plan, store, sealed, alone=True)
-    plan.put(MANIFEST, _dumped(manifest), alone=True)
+    make_group(plan, sealed, 0, writing)
+    manifest = _manifest(plan, store, sealed)
+    plan.put(MANIFEST, _dumped(manifest))
     clean(plan, store)
     return manifest
 
@@ -127,11 +127,11 @@ def _there(plan: Plan, store: Store) -> dict[str, Any] | None:
     return manifest
 
 
-def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) -> None:
+def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed) -> None:
     """Raises PlanError if no data set can be made of the units."""
     options, why = plan.options, ""
     if sealed.refused and options.on_error == "fail":
-        again = "run again" if alone else "plan again"
+        again = "run again" if plan.alone else "plan again"
         why = (
             f"{sealed.refused} of {sealed.lines} lines are refused; repair them and {again}, or "
             f"{again} with --on-error reject"
@@ -146,8 +146,8 @@ def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed, *, alone: bool 
             else f"the format {options.format} has no place for weights; use --format bin"
         )
     if why:
-        rejects = _rejects(plan, store, sealed, every=alone)
-        plan.put(REJECTS, b"".join(rejects), alone=alone)
+        rejects = _rejects(plan, store, sealed, every=plan.alone)
+        plan.put(REJECTS, b"".join(rejects))
         if sealed.refused and options.on_error == "fail":
             why += _misnamed(plan, sealed, rejects)
         raise PlanError(why + _reasons(rejects, store.name(REJECTS)))
@@ -181,7 +181,7 @@ def _misnamed(plan: Plan, sealed: Sealed, rejects: Sequence[bytes]) -> str:
     return out
 
 
-def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) -> dict[str, Any]:
+def _manifest(plan: Plan, store: Store, sealed: Sealed) -> dict[str, Any]:
     totals = Totals()
     splits: dict[str, list[dict[str, Any]]] = {name: [] for name in SPLITS}
     keys, parse = map(places.group, range(plan.groups)), msgspec.json.Decoder(GroupReport).decode
@@ -193,7 +193,7 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
         raise PlanError(f"the lines do not add up: {totals.all}; please report this")
     options, dialect = plan.options, plan.options.loaded_dialect
     for name, content in dialect.all_files.items():
-        plan.put(name, content, alone=alone)
+        plan.put(name, content)
     dtype = dtype_of(dialect.tokenizer.vocab_size)
     named = {} if options.model else {"dialect": dialect.name}
     masked = {"mask": options.episode_mask} if options.history == "per-turn" else {}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,31 +42,24 @@ class GroupReport:
 
 
 def make_group(
-    plan: Plan,
-    sealed: Sealed,
-    number: int,
-    progress: Progress = lambda *_: None,
-    *,
-    alone: bool = False,
+    plan: Plan, sealed: Sealed, number: int, progress: Progress = lambda *_: None
 ) -> GroupReport:
     """Writes the shards of a group, and its report. Raises StoreError and OSError.
 
-    If repeats are left out, they are found before (`repeats`). With `alone`, this process
-    has made the units or proved them, so they are not proved again, and shards have their names at
-    once. `progress` is told of "reading", units, and of "writing", bytes of shards: how many are
-    done, and how many there are.
+    If repeats are left out, they are found before (`repeats`). `progress` is told of "reading",
+    units, and of "writing", bytes of shards: how many are done, and how many there are.
     """
     store, before = plan.store(), sealed.before()
     repeated = repeats.repeats_of(plan, number) if repeats.needed(plan) else {}
     collection = Collection([source.path for source in plan.inputs], plan.options)
-    with nullcontext(plan.out) if alone else _room(plan) as folder:
+    with _room(plan) as folder:
         room = Path(folder)
         units = plan.of_group(number)
         for done, unit in enumerate(units):
             progress("reading", done, len(units))
             if unit not in sealed.missing:
                 report = report_of(store, unit)
-                path = fetched(plan, store, report, room, proved=alone)
+                path = fetched(plan, store, report, room)
                 samples = 0
                 for part in report.parts:
                     collection.take(
@@ -86,13 +78,13 @@ def make_group(
             prefix="shard" if one else f"group_{number:05}",
             seed=plan.options.seed if one else (plan.options.seed, number),
         )
-        for shards in [] if alone else splits.values():
+        for shards in splits.values():
             for shard in shards:
                 for name in shard["files"]:
                     _put(plan, store, room / name, name)
     name = REJECTS if one else places.rejects(number)
     if one or collection.rejects:
-        plan.put(name, b"".join(collection.rejects), alone=alone)
+        plan.put(name, b"".join(collection.rejects))
     group_report = GroupReport(number, collection.totals.as_dict(), splits)
     store.put(places.group(number), msgspec.json.encode(group_report))
     return group_report
@@ -112,12 +104,10 @@ def _counting(collection: Collection, plan: Plan, progress: Progress) -> Callabl
     return wrote
 
 
-def fetched(
-    plan: Plan, store: Store, report: UnitReport, room: Path, *, proved: bool = False
-) -> Path:
+def fetched(plan: Plan, store: Store, report: UnitReport, room: Path) -> Path:
     """Returns the path of a unit on this machine, having proved that it is whole.
 
-    It is fetched into the folder `room` if it is in a store. With `proved`, it is not proved again.
+    It is fetched into the folder `room` if it is in a store.
     """
     key = places.unit(report.unit)
     path = Path(plan.out, *key.split("/"))
@@ -125,8 +115,6 @@ def fetched(
         path = room / f"unit_{report.unit}.bin"
         with store.open(key) as stream, path.open("wb") as out:
             shutil.copyfileobj(stream, out, 1 << 20)
-    if proved:
-        return path
     if path.stat().st_size != report.size or atomic.sha256(path) != report.sha256:
         raise StoreError(
             f"{store.name(key)}: is not as it was written; delete it and its .json, then use "

@@ -111,18 +111,22 @@ class Plan:
     def store(self) -> Store:
         return Store.at(self.out)
 
-    def put(self, key: str, data: bytes, *, alone: bool) -> None:
-        """Puts an object into the data set.
+    @property
+    def alone(self) -> bool:
+        """Returns whether nobody else follows the plan."""
+        return not self.sha256
 
-        With `alone`, what a kill leaves of it is taken over by the next run. Raises StoreError and
-        OSError.
+    def put(self, key: str, data: bytes) -> None:
+        """Puts an object into the data set. Raises StoreError and OSError.
+
+        Of a plan that nobody else follows, the next run takes over what a kill leaves.
         """
-        if alone:
-            path = Path(self.out, *key.split("/"))
-            path.parent.mkdir(exist_ok=True)
-            atomic.write(path, [data])
-        else:
+        if not self.alone:
             self.store().put(key, data)
+            return
+        path = Path(self.out, *key.split("/"))
+        path.parent.mkdir(exist_ok=True)
+        atomic.write(path, [data])
 
 
 def make_plan(
