@@ -15,7 +15,8 @@ import time
 
 import torch
 
-from mypt_infer.generate.llama import LlamaConfig, random_model
+from mypt_infer.generate.llama import LlamaConfig
+from tests.support.tiny_models import random_model
 
 KEPT, ADDED = 600, 200
 SHAPE = LlamaConfig(50304, 256, 768, 8, 4, 4, tie_word_embeddings=True)

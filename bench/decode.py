@@ -29,9 +29,10 @@ from bench.calls import Xgrammar
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.decoder import machine
 from mypt_infer.generate.device import DeviceDecoder
-from mypt_infer.generate.llama import LlamaConfig, random_model, shapes
+from mypt_infer.generate.llama import LlamaConfig, shapes
 from mypt_infer.generate.sample import Sampling, draw
 from tests.support.decoding import TOOLS, generated, prompt
+from tests.support.tiny_models import random_model
 
 VOCABULARY = 50304
 Times = dict[str, list[float]]

@@ -15,9 +15,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from mypt_infer.generate.llama import LlamaConfig, random_model
+from mypt_infer.generate.llama import LlamaConfig
 from mypt_infer.serve.service import Limits, Service
 from tests.support.serving import FIND, NAME, Running, running
+from tests.support.tiny_models import random_model
 
 CLIENTS = (1, 8, 32)
 SHAPE = {"hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 4}

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mypt_model.folder import newest
-from mypt_model.llama import of_weights, shapes, spread
+from mypt_model.llama import shapes, spread
 from mypt_model.pretrained import Net, open_model
 from mypt_model.shape import LlamaConfig, ModelError
 
-__all__ = ["Cache", "Llama", "LlamaConfig", "ModelError", "load", "random_model", "shapes"]
+__all__ = ["Cache", "Llama", "LlamaConfig", "ModelError", "load", "shapes"]
 
 
 @dataclass
@@ -115,15 +115,3 @@ def load(folder: str | Path) -> Llama:
     wrong.
     """
     return Llama(open_model(newest(folder)))
-
-
-def random_model(config: LlamaConfig, seed: int = 0, *, scale: float = 0.05) -> Llama:
-    """Returns a model with random weights, for tests and measurements."""
-    generator = torch.Generator().manual_seed(seed)
-    weights = {
-        n: torch.ones(s)
-        if n.endswith("norm.weight")
-        else torch.randn(s, generator=generator) * scale
-        for n, s in shapes(config).items()
-    }
-    return Llama(of_weights(config, weights))

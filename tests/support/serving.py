@@ -13,10 +13,11 @@ import uvicorn
 
 import mypt_spec
 from mypt.serve import settings
-from mypt_infer.generate.llama import Cache, Llama, LlamaConfig, random_model
+from mypt_infer.generate.llama import Cache, Llama, LlamaConfig
 from mypt_infer.serve.app import app
 from mypt_infer.serve.service import Limits, Service
 from tests.support.build import function, system, user
+from tests.support.tiny_models import random_model
 
 NAME = "tiny"
 HI = [system(), user()]

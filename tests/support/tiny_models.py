@@ -8,10 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save_file
 
-from mypt_infer.generate.llama import Llama, LlamaConfig, random_model
+from mypt_infer.generate.llama import Llama, LlamaConfig, shapes
 from mypt_model.folder import CONFIG, TRAINER, WEIGHTS
+from mypt_model.llama import of_weights
 from mypt_spec.tokenizer.vocabulary import FILE
 from tests.support import vocabulary
 
@@ -21,6 +23,18 @@ POSITIONS = 2048
 def shape(ids: int, **more: Any) -> LlamaConfig:
     """Returns the shape of a model of one layer, for so many ids."""
     return LlamaConfig(ids, 8, 16, 1, 2, 1, tie_word_embeddings=True, **more)
+
+
+def random_model(config: LlamaConfig, seed: int = 0, *, scale: float = 0.05) -> Llama:
+    """Returns a model with random weights, for tests and measurements."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = {
+        n: torch.ones(s)
+        if n.endswith("norm.weight")
+        else torch.randn(s, generator=generator) * scale
+        for n, s in shapes(config).items()
+    }
+    return Llama(of_weights(config, weights))
 
 
 def tiny(ids: int, seed: int = 0, **more: Any) -> Llama:

@@ -20,9 +20,10 @@ from tests.support.tolerance import assert_close, forward_terms, is_close
 torch = pytest.importorskip("torch")
 from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
 from mypt_infer.generate.generate import generate  # noqa: E402
-from mypt_infer.generate.llama import LlamaConfig, ModelError, load, random_model, shapes  # noqa: E402
+from mypt_infer.generate.llama import LlamaConfig, ModelError, load, shapes  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
 from mypt_infer.generate.sample import Sampling, draw  # noqa: E402
+from tests.support.tiny_models import random_model  # noqa: E402
 
 pytestmark = pytest.mark.numeric
 

@@ -26,7 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder with random weights."""
     pytest.importorskip("torch")
     safetensors = pytest.importorskip("safetensors.torch")
-    from mypt_infer.generate.llama import LlamaConfig, random_model
+    from mypt_infer.generate.llama import LlamaConfig
+    from tests.support.tiny_models import random_model
 
     out = tmp_path_factory.mktemp("model")
     shape = {"vocab_size": 50304, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "tie_word_embeddings": True}  # fmt: skip
@@ -272,7 +273,8 @@ def test_an_answer_gets_the_positions_that_are_left(
 
 def test_no_prompt_is_read_beyond_the_last_position() -> None:
     from mypt_infer.generate.generate import generate
-    from mypt_infer.generate.llama import LlamaConfig, random_model
+    from mypt_infer.generate.llama import LlamaConfig
+    from tests.support.tiny_models import random_model
 
     made = decoder("mypt")
     model = random_model(LlamaConfig(50304, 8, 16, 1, 2, 1, max_position_embeddings=40))

@@ -26,9 +26,10 @@ from mypt_infer.generate.legality import (  # noqa: E402
     judge,
     observed_tools,
 )
-from mypt_infer.generate.llama import LlamaConfig, random_model  # noqa: E402
+from mypt_infer.generate.llama import LlamaConfig  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
 from mypt_infer.generate.rollout import rollout  # noqa: E402
+from tests.support.tiny_models import random_model  # noqa: E402
 
 pytestmark = pytest.mark.numeric
 

@@ -10,8 +10,9 @@ pytest.importorskip("torch")
 
 from mypt_infer.generate.generate import generate
 from mypt_infer.generate.generation import Generation, Step
-from mypt_infer.generate.llama import LlamaConfig, random_model
+from mypt_infer.generate.llama import LlamaConfig
 from mypt_infer.generate.strange import STEPS, RefusedMass
+from tests.support.tiny_models import random_model
 
 D = mypt_spec.dialect("gabgpt")
 PROMPT = [50257, *D.tokenizer.encode("Hi")]

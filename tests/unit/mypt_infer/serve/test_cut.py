@@ -15,10 +15,11 @@ pytest.importorskip("prometheus_client", reason="needs the extra serve")
 pytest.importorskip("llguidance")
 
 import mypt_spec
-from mypt_infer.generate.llama import Cache, Llama, LlamaConfig, random_model
+from mypt_infer.generate.llama import Cache, Llama, LlamaConfig
 from mypt_infer.serve.service import Service
 from tests.support.examples import either
 from tests.support.serving import NAME, Running, ask, running
+from tests.support.tiny_models import random_model
 
 SCHEMA = {
     "type": "object",

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from mypt_infer.generate.llama import LlamaConfig, random_model
+from mypt_infer.generate.llama import LlamaConfig
 from mypt_infer.generate.loop import read
 from mypt_infer.serve.slots import Slots
+from tests.support.tiny_models import random_model
 from tests.support.tolerance import assert_close, forward_terms, is_close
 
 pytestmark = pytest.mark.numeric
