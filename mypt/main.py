@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from mypt.table import ABOUT, BUILTINS, GROUPS, MODULES, PROG, command
 from mypt_cli.errors import suggestion
-from mypt_cli.parser import coloured
 
 DONE, FAILED = 0, 2
 
@@ -42,7 +41,7 @@ def _help(args: list[str]) -> int:
     lines += [
         "`mypt lint` is `mypt-lint`, and so on. `mypt COMMAND --help` shows options and examples."
     ]
-    print(coloured("\n".join(lines), sys.stdout))
+    print("\n".join(lines))
     return DONE
 
 

@@ -1,34 +1,17 @@
-"""Reads command lines: grouped and coloured help, one-line errors, old names of options."""
+"""Reads command lines: grouped help, one-line errors, old names of options."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import re
 import shutil
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from mypt_cli.errors import UsageError, suggestion
 
 _WIDTH = 100  # cells that help takes at most
-_COLOURS = (  # what is coloured, and the code of the colour
-    (re.compile(r"^\S[^\n]*:$|^usage:", re.MULTILINE), "1;33"),
-    (re.compile(r"(?<![\w/-])--?[A-Za-z][\w-]*"), "36"),
-    (re.compile(r"^  [a-z]+(?=  )", re.MULTILINE), "32"),
-)
-
-
-def coloured(text: str, stream: TextIO) -> str:
-    """Returns the help of a command as a stream should have it: with colours on a terminal."""
-    if not stream.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
-        return text
-    for pattern, code in _COLOURS:
-        text = pattern.sub(f"\x1b[{code}m\\g<0>\x1b[0m", text)
-    return text
 
 
 class Options:
@@ -101,8 +84,6 @@ class _Version(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """Reads a command line. Options are added to groups, which the help shows in their order."""
 
-    color = False  # argparse's own, of Python 3.14 on
-
     def __init__(self, prog: str, about: str, epilog: str = "") -> None:
         super().__init__(
             prog, description=about, epilog=epilog, formatter_class=_Formatter, add_help=False
@@ -119,10 +100,6 @@ class Parser(argparse.ArgumentParser):
             add("-q --quiet", quiet)
         add("-h --help", "show this help and exit", action="help")
         add("--version", "show the version and exit", action=_Version, nargs=0)
-
-    def print_help(self, file: Any = None) -> None:
-        stream = file or sys.stdout
-        stream.write(coloured(self.format_help(), stream))
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         options, unknown = self.parse_known_args(args, namespace)

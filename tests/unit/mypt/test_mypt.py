@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -16,16 +15,11 @@ from mypt.lint.cli import main as lint
 from mypt.main import main
 from mypt.table import GROUPS, MODULES, command
 from mypt_cli.command import Command
-from mypt_cli.parser import Parser, coloured, visible_flags
+from mypt_cli.parser import Parser, visible_flags
 from tests.support.build import native, write
 from tests.support.children import child
 
 ROOT = Path(__file__).parents[3]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_it_runs_every_command_that_is_installed() -> None:
@@ -74,19 +68,6 @@ def test_a_mistyped_option_gets_one_line(capsys: pytest.CaptureFixture[str]) -> 
         "mypt-lint: error: unrecognized arguments: --fromat=json; did you mean --format?\n"
         "Try mypt-lint --help.\n"
     )
-
-
-def test_help_is_coloured_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    text = "usage: x\n\noptions:\n  lint   do --this, not-that\n"
-    assert coloured(text, io.StringIO()) == text
-    painted = coloured(text, Terminal())
-    assert "\x1b[1;33moptions:\x1b[0m" in painted
-    assert "\x1b[36m--this\x1b[0m, not-that" in painted
-    assert "  lint\x1b[0m" in painted
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert coloured(text, Terminal()) == text
 
 
 def test_old_names_are_read_but_not_shown() -> None:
