@@ -12,7 +12,8 @@ from itertools import pairwise
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Episode, Message, Part, events_of
 from mypt_spec.record_schema import WEIGHT
-from mypt_spec.table import SpecError, TokenTable
+from mypt_spec.states import calling_blocks
+from mypt_spec.table import SpecError, Terminal, TokenTable
 
 HISTORIES = {
     "keep": "the conversation with all thoughts",
@@ -49,15 +50,8 @@ def official(episode: Episode, table: TokenTable) -> Episode:
     starts = turn_starts(episode.messages, table) if drops else []
     if not starts:
         return episode
-    empty = {kind: Part(kind, "") for kind in drops if table.history.leaves_empty}
-    dropped = {*drops} - {*empty}
     messages = [
-        message
-        if i >= starts[-1]
-        else replace(
-            message,
-            parts=tuple(empty.get(p.kind, p) for p in message.parts if p.kind not in dropped),
-        )
+        message if i >= starts[-1] else _earlier(message, table)
         for i, message in enumerate(episode.messages)
         if i >= starts[-1] or message.role not in drops
     ]
@@ -70,17 +64,41 @@ def official(episode: Episode, table: TokenTable) -> Episode:
     return replace(episode, messages=tuple(messages))
 
 
+def _earlier(message: Message, table: TokenTable) -> Message:
+    """Returns a message of an earlier turn, without the blocks that history drops."""
+    history, parts, ahead = table.history, list[Part](), ""
+    opener, strip = table.openers.get(message.role), history.strip_before_calls
+    calling = calling_blocks(table) if strip else ()
+    strip = strip if any(p.kind in calling for p in message.parts) else ""
+    for part in message.parts:
+        if part.kind in history.drops:
+            parts += [Part(part.kind, "")] * history.leaves_empty
+            ahead = history.leaves if part.text else ""
+        elif part.kind == "text" and opener is not None:
+            parts += _with_text(part, opener, strip, ahead)
+        else:
+            parts.append(part)
+    return replace(message, parts=(*parts,))
+
+
+def _with_text(part: Part, opener: Terminal, strip: str, ahead: str = "") -> list[Part]:
+    """Returns a part with white space `ahead` of its text, and stripped; none without a text."""
+    whole = ahead * bool(part.text) + part.text
+    text = replace(opener, strip=strip).stripped(whole) if strip else whole
+    begin = (part.at.span or (0,))[0] - len(ahead) + whole.index(text)
+    at = part.at if text == part.text else part.at._replace(span=(begin, begin + len(text)))
+    return [replace(part, text=text, at=at)] * bool(text)
+
+
 def _stripped(message: Message, table: TokenTable) -> Message:
     """Returns a message whose text is stripped where it follows a block that history drops."""
-    opener = replace(table.openers[message.role], strip=table.history.strip)
-    kinds = ["", *(part.kind for part in message.parts)]
-    parts = tuple(
-        replace(part, text=opener.stripped(part.text))
-        if part.kind == "text" and before in table.history.drops
-        else part
-        for before, part in zip(kinds, message.parts, strict=False)
-    )
-    return replace(message, parts=tuple(p for p in parts if p.kind != "text" or p.text))
+    parts, before, history = list[Part](), "", table.history
+    opener = table.openers[message.role]
+    for part in message.parts:
+        after = part.kind == "text" and before in history.drops
+        parts += _with_text(part, opener, history.strip) if after else [part]
+        before = part.kind
+    return replace(message, parts=(*parts,))
 
 
 def _filled(message: Message, final: bool, kind: str, last: str) -> Message:

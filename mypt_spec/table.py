@@ -114,7 +114,8 @@ class Terminal:
     closing tag and is itself a message. With `again`, it also ends the block of its own kind in
     which it is. `joins` names the terminal that it is another spelling of: with white space before
     it, where it follows a text, or a tag that opens no block and does not end with one. With
-    `after`, "text", it is so after a text alone, and another row may be for tags. If `after` is the
+    `after`, "text", it is so after a text alone, and another row may be for tags; with `first`,
+    after tags that open a block, too. If `after` is the
     kind of block that it opens, it is written between two such blocks, and joins no terminal.
     `before` is the kind of block that the opened block begins with: such a row is another opening
     tag, written there alone. `stops` name the opening tags that end the block, which has no closing
@@ -169,6 +170,7 @@ class Terminal:
     role: str = ""
     joins: str = ""
     after: str = ""
+    first: bool = False
     before: str = ""
     stops: tuple[str, ...] = ()
     strip: str = ""
@@ -271,15 +273,18 @@ class History:
     """What the official template writes of earlier turns.
 
     Blocks of the kinds `drops` are left out of all turns but the last, or lose their texts, if it
-    `leaves_empty` ones. In that turn, an empty one
-    is left out, too, where a kind of block `last` is named: only the last message holds an empty
-    one, first in it, if it is of that kind and has none otherwise; with `each`, all of that kind in
-    that turn do. `strip` says what a text in that turn loses after such a block.
+    `leaves_empty` ones; one with a text `leaves` white space before the text after it. In that
+    turn, an empty one is left out, too, where a kind of block `last` is named: only the last
+    message holds an empty one, first in it, if it is of that kind and has none otherwise; with
+    `each`, all of that kind in that turn do. `strip` says what a text in that turn loses after such
+    a block, `strip_before_calls` what one in an earlier turn loses in a message with calls.
     """
 
     drops: tuple[str, ...] = ()
     last: str = ""
     strip: str = ""
+    strip_before_calls: str = ""
+    leaves: str = ""
     leaves_empty: bool = False
     each: bool = False
 
@@ -354,9 +359,8 @@ class TokenTable:
         ids = dict(self.declared_ids) | dict(ids)
         unused = {tag: i for tag, i in ids.items() if tag not in self.special}
         last = max([ordinary.ranges[-1][-1], *ids.values()])
-        pad = next(
-            (unused[tag] for tag in PADDING if tag in unused), min([last + 1, *unused.values()])
-        )
+        free = min([last + 1, *unused.values()])
+        pad = next((unused[tag] for tag in PADDING if tag in unused), free)
         after = itertools.count(max(last, pad) + 1)
         special = {tag: ids[tag] if tag in ids else next(after) for tag in self.special}
         size = padded(max(last, pad, *special.values()) + 1, self.pad_vocabulary_to)
@@ -410,11 +414,11 @@ class TokenTable:
         """Returns the terminal written for `name` after `last`, a terminal, TEXT or ""."""
         if last == TEXT and name in self.after_text:
             return self.after_text[name].name
-        if name not in self.joined or not last:
+        joined, before = self.joined.get(name), self.terminals.get(last)
+        if joined is None or not last:
             return name
-        before = self.terminals.get(last)
-        is_separated = before is not None and (before.bare[-1:].isspace() or before.opens != "")
-        return name if is_separated else self.joined[name].name
+        opened = before is not None and before.opens != "" and not joined.first
+        return name if opened or (before and before.bare[-1:].isspace()) else joined.name
 
     def kinds(self, role: str) -> frozenset[str]:
         """Returns the kinds of block that have this role."""
@@ -541,13 +545,11 @@ class TokenTable:
         forms = [(t.name, replace(t, spelling=t.spelling[t.led :])) for t in rows]
         parts = {special[s] if special else s for s in self.special if s not in self._single_tags}
         spelled = [(name, _first(t, special), pattern(t, special)) for name, t in forms]
-        spelled += [
-            (f"{_ALONE}{i}", part[0], re.escape(part)) for i, part in enumerate(sorted(parts))
-        ]
+        alone = enumerate(sorted(parts))
+        spelled += [(f"{_ALONE}{i}", part[0], re.escape(part)) for i, part in alone]
         if not all(first for _, first, _ in spelled):
             return re.compile("|".join(f"(?P<{name}>{body})" for name, _, body in spelled))
-        # The regex engine skips to a set of characters fast, but only if the set comes before all
-        # groups.
+        # The regex engine skips to a set of characters fast, if that comes before all groups.
         firsts = "".join(re.escape(c) for c in sorted({first for _, first, _ in spelled}))
         alternatives = (
             f"(?<={re.escape(first)})(?P<{name}>{body[len(re.escape(first)) :]})"

@@ -57,7 +57,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], bool]] = {  # of (what is said, the 
 _BETWEEN = '"joins" with a "spelling" is for blocks that the model writes: "origin" is not "model"'
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
-    *("joins", "before", "after", "stops", "strip", "prefix", "suffix", "blank"),
+    *("joins", "before", "after", "first", "stops", "strip", "prefix", "suffix", "blank"),
 )
 
 
@@ -392,5 +392,5 @@ def _history(
     need(empty in {"", *kinds}, entry, f'"empty" must be a kind of block, got {empty!r}')
     need(not empty or len(drops) == 1, entry, '"empty" needs one kind of block in "drops"')
     need(bool(head.get("turn_opener")), entry, 'needs "turn_opener" in [dialect]')
-    options = {key: raw[key] for key in ("strip", "leaves_empty", "each") if key in raw}
+    options = {key: raw[key] for key in raw.keys() - {"drops", "empty"}}
     return History(tuple(drops), empty, **options)

@@ -84,7 +84,7 @@ def _joins(shape: Shape) -> dict[str, tuple[str, str]]:
     """Returns the white space before a block of a piece after texts, and after others of it."""
     if (t := shape.tools) is None:
         return {"user": (shape.after_answer, "")} if shape.after_answer else {}
-    after = {"call": (t.after_text or "", "")}
+    after = {"call": (t.after_text or "", t.after_text or "" if t.first else "")}
     after |= {"tools": (t.beside, "")} if t.place == "after" else {}
     after["result"] = (t.after_result, t.after_result)
     return {piece: spaces for piece, spaces in after.items() if any(spaces)}
@@ -153,6 +153,10 @@ def _grammar(name: str, shape: Shape) -> str:
         if tools.after_text is not None:
             calls = f"({calls} | TEXT+ {following['call']} call)"
         rules["asked"] = rule("answer", thought, calls)
+        if tools.first:
+            joined, lead = calls.replace("CALL_OPEN", "CALL_NEXT"), rule("answer", "thought", calls)
+            lead = lead.replace("ANSWER_OPEN | ", "") if shape.answer.lead else lead
+            rules["asked"] = f"ANSWER_OPEN {joined} {ends.get('answer', '')} | {lead}"
         if tools.call.closer.endswith(shape.answer.closer or NAME):
             rules["asked"] = rules["asked"].removesuffix(ends["answer"])
         rules |= {piece: f"TEXT+ {ends[piece]}" for piece in ("tools",) if piece in ends}
@@ -194,6 +198,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         history |= {"each": True} if shape.each else {}
         history |= {"leaves_empty": True} if shape.always else {}
         history |= {"strip": shape.trims} if shape.trims else {}
+        for column in ("leaves", "strip_before_calls"):
+            history |= {column: text} if (text := getattr(shape, column)) else {}
         out += ["", "[history]", *_rows(history)]
     rows: list[dict[str, Any]] = []
     for mark, doc in _MARKS.items():
@@ -239,7 +245,9 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
     for piece, (after_text, after_block) in _joins(shape).items():
         row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
         same = after_text == after_block
-        rows.append(row | {"space": after_text} | ({} if same else {"after": "text"}))
+        where = {} if same else {"after": "text"}
+        where |= {"first": True} if piece == "call" and same else {}
+        rows.append(row | {"space": after_text} | where)
     if shape.tools is not None and shape.tools.again == "CALL_AGAIN":
         row = {"name": "CALL_AGAIN", "joins": "CALL_OPEN"}
         rows.append(row | {"spelling": pieces(shape.tools.after_call, special)})

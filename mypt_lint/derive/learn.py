@@ -272,6 +272,10 @@ class Learner:
     def _after_thoughts(self, shape: Shape) -> Shape:
         """Returns the shape with what the template strips of an answer after a thought."""
         usual = shape.answer.strip
+        texts = (self.render.text(chat(_Q, a, _Q2, _A2)) or "" for a in ((_S, _T), _T))
+        ahead, usually = (text.partition(_T)[0] for text in texts)
+        leaves = ahead.removeprefix(usually)
+        shape = replace(shape, leaves=leaves * (shape.drops and leaves.isspace()))
         here = self.strip_of("answer", chat(_Q, (_Q2, _T)))
         earlier = self.strip_of("answer", chat(_Q, (_S, _T), _Q2, _A2))
         if shape.drops and not usual and earlier == usual and shape.trims in ("", here):

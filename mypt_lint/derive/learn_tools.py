@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -74,9 +75,15 @@ class ToolsLearner:
         definitions = self._definitions()
         calls = self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
+        tools = self._first(tools)
         if tools.one_block and not tools.call.closer.endswith(end := self.shape.answer.closer):
             tools = replace(tools, call=replace(tools.call, closer=tools.call.closer + end))
         shape = replace(self.shape, each=self.each and not self.shape.always)
+        with suppress(NotLearnedError):
+            probe = [*steps(_T), *chat(_X, _S)]
+            strip = Learner(self.render, {}).strip_of("answer", probe, TOOLS)
+            strip *= strip != shape.answer.strip
+            shape = replace(shape, strip_before_calls=strip)
         if shape.system and tools.beside:
             blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
             blank = blank and shape.system.blank
@@ -196,6 +203,18 @@ class ToolsLearner:
             opener = opener.replace("find_it", NAME)
             after_call = after_call and after_call.replace("find_it", NAME)
         return Block(opener, closer), body, after_text, after_call, called
+
+    def _first(self, tools: Tools) -> Tools:
+        """Returns the tools; white space may part calls from a header, and not from a thought."""
+        thought, opener = self.shape.thought, tools.call.opener.lstrip()
+        space = tools.call.opener.removesuffix(opener)
+        if thought is None or self.shape.no_thoughts or not space:
+            return tools
+        probe = [m | ({"reasoning_content": _T} if "tool_calls" in m else {}) for m in steps()]
+        if not self._text(probe).partition(_T + thought.closer)[2].startswith(opener):
+            return tools
+        call = replace(tools.call, opener=opener)
+        return replace(tools, call=call, first=True, after_text=space + (tools.after_text or ""))
 
     def _results(self, called: str) -> tuple[Block, str, bool, str, Block | None, bool]:
         """Returns the block of results, its body, whether it is in another, what parts two, the

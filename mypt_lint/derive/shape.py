@@ -48,11 +48,11 @@ class Tools:
     `definitions` are at a `place`: "after" or "before" the text in the system block, parted by
     `beside`; in a block before the "system" message, the "first" or the "last" question; or in the
     text of that "first question" or "last question". System blocks begin with `head`: its first
-    text only if there are tools. White space parts calls from a text, and `after_call` ends one and
-    opens the next (None: there is none). Results are `inside` of a question's block, or of one for
-    all `results` of a message; or they are blocks; or a turn is `one_block`, with all results and
-    answers. The opener of a call without tags has its name, `NAME`, and its closer ends the answer,
-    too.
+    text only if there are tools. White space parts calls from a text, if `first` also from the
+    header of the answer, and `after_call` ends one and opens the next (None: there is none).
+    Results are `inside` of a question's block, or of one for all `results` of a message; or they
+    are blocks; or a turn is `one_block`, with all results and answers. The opener of a call without
+    tags has its name, `NAME`, and its closer ends the answer, too.
     """
 
     definitions: Block
@@ -71,6 +71,7 @@ class Tools:
     after_result: str
     results: Block | None
     one_block: bool
+    first: bool = False
 
     @property
     def again(self) -> str:
@@ -92,8 +93,10 @@ class Shape:
     - `default`: the text of the system block of conversations without a system message. If a format
       `needs_system` and has none, it refuses these; `plain` is in place of that block.
     - `system_in`: what is around the system message, with which the first question begins.
-    - `drops`: thoughts of earlier turns are left out. `fills`: the last answer has an empty one if
-      it has no other. `trims`: what the text after a thought loses.
+    - `drops`: thoughts of earlier turns are left out; before the text after one, white space that
+      it `leaves`. `strip_before_calls`: what a text loses there in a message with calls. `fills`:
+      the last answer has an empty one if it has no other. `trims`: what the text after a thought
+      loses.
     - `always`: an answer without a thought has an empty one; `each`: those after the last question.
     - With `spoken`, a model writes what opens thoughts and answers, and prompts end before it.
     - `head` begins each conversation, with a date and nothing of a record.
@@ -121,6 +124,8 @@ class Shape:
     spoken: bool = False
     head: Block | None = None
     trims: str = ""
+    leaves: str = ""
+    strip_before_calls: str = ""
     opens: bool = False
     empties: bool = False
     only_prompts: bool = False

@@ -62,7 +62,8 @@ class AdapterScan:
         self.tools = CleanTools(checker, splitter, texts)
         # An Episode may hold a text without the white space at its ends: then both are looked at.
         self.strips = any(t.strip for t in checker.dialect.table.terminals.values())
-        self.by_turn = checker.dialect.table.history.strip != ""  # and what, depends on the turn
+        history = checker.dialect.table.history  # what it holds may depend on the turn
+        self.by_turn = bool(history.strip or history.strip_before_calls)
         self.skeletons = Memo[Hashable, Verdict](_ENTRIES, room=_ROOM)  # that are clean
         self.pieces = Memo[bytes, int](_ENTRIES)  # strings of each; -1: not clean
         self.decode = msgspec.json.Decoder().decode

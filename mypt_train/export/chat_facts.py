@@ -29,7 +29,7 @@ class Facts:
     - `spelled`: of each tag, its pieces [text, ""] or [attribute, pattern]; without white space
       that the system adds after it, which is in `trails`. Of `stops`, the first is trained alone.
     - `expected`: for each state, what may come, for people. `shown`: each tag, for people.
-    - `joined`: tags that are written otherwise after a text or a tag that is not in `apart`.
+    - `joined`: tags that are written otherwise after a text or a tag that is not in their `apart`.
     - `after_text`: tags that are written otherwise after a text, and not after a tag.
     - `letters`: of each attribute, [characters, 1 if others are allowed, 0 if these].
     - `prompts`: for each state in which a prompt may end, the tags up to where the model writes.
@@ -45,7 +45,7 @@ class Facts:
     shown: dict[str, str]
     joined: dict[str, str]
     after_text: dict[str, str]
-    apart: list[str]
+    apart: dict[str, list[str]]
     letters: dict[str, list[Any]]
     prompts: dict[int, list[str]]
     tags: list[str]
@@ -59,7 +59,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
     attribute whose values a template cannot check.
     """
     table, machine = dialect.table, dialect.automaton
-    steps = trained_steps(dialect)
+    steps, rows = trained_steps(dialect), table.terminals.values()
     plain = [first_text(t) for t in table.plain_tags]
     special = [] if dialect.vocabulary is None else [*dialect.vocabulary.special]
     tags = sorted({*table.special, *special, *reserved, *plain}, key=lambda t: (-len(t), t))
@@ -74,7 +74,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
         {t.name: t.shown for t in table.terminals.values()},
         {name: t.name for name, t in table.joined.items()},
         {name: t.name for name, t in table.after_text.items()},
-        [t.name for t in table.terminals.values() if t.bare[-1:].isspace() or t.opens],
+        {n: [t.name for t in rows if table.join(n, t.name) == n] for n in table.joined},
         {p: _letters(p) for t in table.terminals.values() for p in t.patterns.values()},
         prompts(dialect),
         tags,

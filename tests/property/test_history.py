@@ -239,6 +239,7 @@ def folder(tmp_path: Path, *changes: tuple[str, str]) -> Path:
         (('drops = ["think"]', 'drops = ["thought"]'), 'must list kinds of block, got'),
         (('drops = ["think"]', 'drops = ["think"]\nnever = 1'), "unknown key never"),
         (('empty = "assistant"', 'empty = "assistant"\nleaves_empty = true'), '"leaves_empty" cannot be combined'),
+        (('empty = "assistant"', 'empty = "assistant"\nleaves = "x"'), '"leaves" must be white space'),
         (('empty = "assistant"', "each = true"), '"each" needs "empty"'),
         (('empty = "assistant"', 'empty = "model"'), '"empty" must be a kind of block'),
         (('turn_opener = "user"', ""), 'needs "turn_opener"'),

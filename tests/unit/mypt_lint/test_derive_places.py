@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from mypt_infer.decode import Decoder
 from mypt_lint.derive.conversations import conversation
 from mypt_lint.derive.derive import derive
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
 from mypt_spec import Dialect
+from mypt_spec.encoder import tag_ids
+from mypt_train.data.encode_line import Encoder, Options
+from mypt_train.export.chat_template import chat_template
+from tests.support.build import assistant, chat, function, lines, user
+from tests.support.fast_paths import assert_same_ids
 
 TURNS = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'tool' %}<result>"
@@ -24,21 +32,26 @@ SYSTEM = (
 TOOLS = "<tools>{% for t in tools %}{{ '\n' ~ t | tojson }}{% endfor %}\n</tools>"
 
 
-def learned(folder: Path, template: str) -> Dialect:
+def learned(folder: Path, template: str, *levels: str) -> Dialect:
     """Returns the format of a template whose tools are proved, equal on more conversations."""
     file = folder / "template.jinja"
     file.write_text(template, encoding="utf-8")
     derived = derive(ModelFolder(str(file)), "toy", conversations=10)
-    assert [level.reason for level in derived.levels[::2] if not level.is_complete] == []
+    levels = ("chat", "tools", *levels)
+    assert [
+        one.reason for one in derived.levels if one.name in levels and not one.is_complete
+    ] == []
     dialect, render = derived.load(folder), compiled(template)
-    for level in ("chat", "tools"):
+    policy = "official" if dialect.table.history.drops else "keep"
+    for level in levels:
         for seed in range(-6, 0):
             record = conversation(level, seed, blanks=0)
             episode, findings = dialect.check(record)
             assert episode is not None, findings
             text = dialect.serialize(episode)
-            assert text == render(**record)[0]
             assert dialect.parse(text) == (episode, [])
+            (trained,) = dialect.trained(episode, history=policy)
+            assert dialect.serialize(trained) == render(**record)[0]
             assert dialect.write(episode)["messages"][-1] == record["messages"][-1]
     return dialect
 
@@ -49,3 +62,74 @@ def test_another_text_is_before_tools_without_a_system_message(tmp_path: Path) -
     template += "{{ '\n\n' if system is not none }}" + TOOLS + "{% endif %}<|im_end|>\n" + TURNS
     dialect = learned(tmp_path, template)
     assert dialect.table.terminals["SYSTEM_LEAD"].before == "tools"
+
+
+# A thought leaves a line end where it was; in earlier turns, texts before calls are stripped.
+LEAVES = (
+    "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+    "{% if tools %}<|tools|>{{ tools | tojson }}<|end|>{% endif %}{% for m in messages %}<|{{ m.role }}|>"
+    "{% if m.role == 'tool' %}<out>{{ m.content }}</out>{% elif m.role == 'assistant' %}"
+    "{% set thought = m.reasoning_content if loop.index0 > ns.last else '' %}"
+    "{% set text = ('\n' if m.reasoning_content and m.content and not thought else '') ~ (m.content or '') %}"
+    "{% if m.tool_calls and loop.index0 < ns.last %}{% set text = text | trim %}{% endif %}"
+    "{{ '<think>\n' ~ thought ~ '\n</think>\n' if thought else '<think></think>' }}{{ text }}"
+    "{% for c in m.tool_calls or [] %}{{ '\n' if loop.first and (text or not thought) }}"
+    '<call>{"name": {{ c.function.name | tojson }}, "arguments": {{ c.function.arguments | tojson }}}</call>'
+    "{% endfor %}{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>"
+    "{{ '<think></think>' if enable_thinking is defined and not enable_thinking else '<think>\n' }}{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def leaves(tmp_path_factory: pytest.TempPathFactory) -> Dialect:
+    return learned(tmp_path_factory.mktemp("leaves"), LEAVES, "thoughts", "all")
+
+
+def test_what_a_dropped_thought_leaves_is_learned(leaves: Dialect) -> None:
+    history = leaves.table.history
+    assert (history.leaves, history.strip_before_calls) == ("\n", "both")
+    records = [conversation("all", seed, blanks=0.1) for seed in range(16)]
+    legal = [r for r in records if all(f.severity != "error" for f in leaves.check(r)[1])]
+    exported = compiled(
+        chat_template(leaves).replace("{%- generation -%}", "").replace("{%- endgeneration -%}", "")
+    )
+    for record in legal:
+        assert exported(**record)[0] == leaves.serialize(leaves.check(record)[0])
+    for policy in ("official", "per-turn"):
+        options = Options(dialect=str(leaves.folder), history=policy)
+        slow = Encoder(options)
+        slow.chats = slow.templates = None
+        assert_same_ids(Encoder(options), slow, lines(*legal))
+
+
+def test_a_weight_of_a_part_is_where_its_text_is(leaves: Dialect) -> None:
+    weight = {"parts": [[0, 2, 0], [2, 4, 1]]}
+    answer = assistant("abcd", reasoning_content="R", weight=weight)
+    record = chat(user("Q"), answer, user("P"), assistant("A"))
+    episode, findings = leaves.check(record)
+    assert findings == []
+    (trained,) = leaves.trained(episode, history="official")
+    encoded = leaves.encode(trained)
+    tokens = leaves.tokenizer.decode(encoded.ids[encoded.loss == 1])
+    assert tokens == "cd<|end|>A<|end|>"  # the line end belongs to the first part
+
+
+@pytest.mark.parametrize(
+    ("header", "joined"), [("<think></think>", "\n"), ("<think>\nR\n</think>\n", ""), ("<think></think>A", "\n")]
+)  # fmt: skip
+def test_white_space_may_part_a_call_from_the_header(
+    leaves: Dialect, header: str, joined: str
+) -> None:
+    assert leaves.table.joined["CALL_OPEN"].first
+    call = '<call>{"name": "f", "arguments": {}}</call>'
+    text = f"<|user|>Q<|end|><|assistant|>{header}{joined}{call}<|end|>"
+    events = [*leaves.lex(text)]
+    episode, findings = leaves.parse(text)
+    assert episode is not None
+    assert (findings, leaves.serialize(episode)) == ([], text)
+    ids = [tag_ids(event, leaves.table, leaves.tokenizer) for event in events]
+    prompt = 4 if joined else 5  # one opens a thought
+    begin, rest = ([i for part in parts for i in part] for parts in (ids[:prompt], ids[prompt:]))
+    decoder = Decoder(leaves, [function("f", {})])
+    assert decoder.final(decoder.run(decoder.start(begin), rest))

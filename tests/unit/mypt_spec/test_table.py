@@ -175,6 +175,7 @@ BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "joins a closing tag": (swap("[[mistake]]", NEXT.replace("BOX_OPEN", "BOX_CLOSE") + "[[mistake]]"), "BOX_NEXT", "no terminal above that opens", False),
     "joins twice": (swap("[[mistake]]", NEXT + NEXT.replace("NEXT", "MORE") + "[[mistake]]"), "BOX_MORE", "another terminal joins BOX_OPEN", False),
     "joins by a word": (swap("[[mistake]]", NEXT.replace("\\n", "x") + "[[mistake]]"), "BOX_NEXT", "must be white space", True),
+    "first after a text": (swap("[[mistake]]", NEXT.replace("space", 'first = true\nafter = "text"\nspace') + "[[mistake]]"), "BOX_NEXT", "is beside a", True),
     "joins with a loss": (swap("[[mistake]]", NEXT.replace("joins", "loss = 1\njoins") + "[[mistake]]"), "BOX_NEXT", "unknown key loss", True),
     "no terminals": (lambda s: s[: s.index("[[terminal]]")], "[[terminal]]", "none", True),
     "no name of a terminal": (swap('name = "STOP"\n', ""), "(no name)", '"name" must be str', True),
