@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 from mypt_infer.run_format import Format, ToolCall, format_of
-from mypt_spec.bodies.json_body import TAGGED, read_body
+from mypt_spec.bodies.call_tags import NO_JSON
+from mypt_spec.bodies.json_body import read_body
 from mypt_spec.bodies.strict_json import faults
 from mypt_spec.damage.cut_tags import Blocks
 from mypt_spec.episode import Event, Place
@@ -59,7 +60,7 @@ def _closer(text: str, events: list[Event], number: int, fmt: Format) -> Event |
     table, begin = fmt.dialect.table, _span(events[number])[1]
     opener = table.terminals[events[number].terminal]
     name = table.closers[opener.opens].name
-    if opener.body == TAGGED:  # no value may spell a tag
+    if opener.body in NO_JSON:  # no value may spell a tag
         ends = [e for e in events[number + 1 : number + 3] if e.terminal != TEXT]
         return ends[0] if ends and ends[0].terminal == name else None
     try:

@@ -235,7 +235,8 @@ def _segments(
             event_ids, shares = tag_ids(event, table, tokenizer), []
         if event.terminal in table.stops and {*ended} & table.stops[event.terminal]:
             loss, trailing = 1, len(event_ids) - 1
-        ended = blocks
+        tag = table.terminals.get(event.terminal)  # after a block of the system, all go on
+        ended = () if tag is not None and tag.closes and not tag.by_model else blocks
         uneven = tuple(shares) if {*shares} - {1} else ()
         yield Segment(event, event_ids, loss, blocks, trailing, shares=uneven)
 

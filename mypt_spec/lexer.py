@@ -152,8 +152,9 @@ def lex_ids(
         return tokens[bisect_right(offsets, a) - 1][0], tokens[bisect_right(offsets, b - 1) - 1][1]
 
     events = list(lex_sentinels("".join(chunks), table, span=span))
-    if events and events[-1].terminal in table.stops and events[-1].at.span == (at - 1, at):
-        events.pop()  # a model stopped there
+    stops = {*table.stops, *(table.terminals[name].spelling[0].value for name in table.stops)}
+    if events and stops & {*events[-1][:2]} and events[-1].at.span == (at - 1, at):
+        events.pop()  # a model stopped there, perhaps at the beginning of a longer tag
     return events, findings
 
 

@@ -169,13 +169,18 @@ def model_writes(automaton: Automaton, table: TokenTable) -> dict[int, frozenset
 
 @_once
 def stop_tags(automaton: Automaton, table: TokenTable) -> dict[int, dict[str, str]]:
-    """Returns the tags whose first piece a model writes in each state to stop, with that piece."""
+    """Returns the tags whose first piece a model writes in each state to stop, with that piece.
+
+    A block with a closing tag has them only where it may neither close nor go on with text.
+    """
+    ways = {kind: {TEXT, t.name} for kind, t in table.closers.items()}
     first = {name: table.terminals[name].spelling[0].value for name in table.stops}
-    rows, stops = automaton.steps, table.stops
-    return {
-        state: {n: tag for n, tag in first.items() if n in rows[state] and stops[n] & {*stack[-1:]}}
-        for state, stack in open_blocks(automaton, table).items()
-    }
+    out = {}
+    for state, stack in open_blocks(automaton, table).items():
+        row = automaton.steps[state]
+        kinds = {k for k in stack[-1:] if row.keys().isdisjoint(ways.get(k, ()))}
+        out[state] = {n: tag for n, tag in first.items() if n in row and table.stops[n] & kinds}
+    return out
 
 
 @_once

@@ -18,14 +18,14 @@ END = "$END"
 # A single-id tag by itself, in a dialect where only longer spellings hold it.
 STRAY = "$STRAY"
 # Kinds of body: one tool call; a list of calls, each with an id, or one call alone.
-CALLS = ("call", "arguments", "function", "parameters", "tagged")
+CALLS = ("call", "arguments", "function", "parameters", "tagged", "bare_keys")
 LISTS = ("calls", "functions")
 IDS_LAST = ("functions",)  # of lists: a model writes an id in each call, after its arguments
-# That declare tools: TypeScript (all, or what it can say), JSON lines, a JSON array, nested tags.
+# That declare tools: TypeScript (all, or what it can say), JSON, nested tags, a template's text.
 TOOL_TAGS = ("tool_tags", "ordered_tool_tags")
-DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list", *TOOL_TAGS)
+DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list", *TOOL_TAGS, "template")
 # Kinds of body in which nothing is escaped: they cannot say a tag.
-UNESCAPED = ("text", "signatures", "tagged", *TOOL_TAGS)
+UNESCAPED = ("text", "signatures", "tagged", "bare_keys", *TOOL_TAGS, "template")
 # Ids above a vocabulary that tags may have: models have spare rows of embeddings, Qwen3 has 267.
 UNUSED = 4096
 # Special tokens of vocabularies that fill up rows, the best first.
@@ -128,11 +128,13 @@ class Terminal:
     "_"), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),
     "function" (a JSON object of "name" and "arguments"), "parameters" (of "name" and "parameters"),
     "tagged" (a tag for the function and one for each argument, around the text of its value),
+    "bare_keys" (arguments as in "arguments", in JSON whose keys have no quotes),
     "calls" (an array of function calls, as OpenAI writes them), "functions" (an array of such
     functions, each with its "id" last), or definitions of functions: "namespace" (TypeScript),
     "signatures" (TypeScript that keeps types, not schemas), "tool_lines" (a JSON object a line),
     "tool_list" (a JSON array), "tool_tags" (nested tags), "ordered_tool_tags" (the same, `enum` and
-    `required` at a fixed place) or a pattern of JSON, such as "{tool:4}".
+    `required` at a fixed place), "template" (what Jinja writes, which nobody reads) or a pattern of
+    JSON, such as "{tool:4}".
     With `quotes`, blocks inside are quotations, neither calls nor checked as JSON. `body_loss` is
     the loss of the content, where that of the tag differs; `body_origin` is who writes the content
     at run time, where that is not the model for what it learns, and the system for the rest. `role`
@@ -432,8 +434,8 @@ class TokenTable:
 
     @cached_property
     def tagged(self) -> Any:
-        """Returns the `Tags` of calls that do not say the types of their arguments, or None."""
-        return next((t.body for t in self.terminals.values() if t.body == "tagged"), None)
+        """Returns the `Tags` or `BareKeys` of calls whose arguments are no JSON, or None."""
+        return next((t.body for t in self.terminals.values() if hasattr(t.body, "marks")), None)
 
     @cached_property
     def closers(self) -> dict[str, Terminal]:

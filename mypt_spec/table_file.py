@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import BareKeys, Tags
 from mypt_spec.table import (
     END,
     TEXT,
@@ -30,6 +30,7 @@ from mypt_spec.table import (
     TokenTable,
     padded,
 )
+from mypt_spec.templates.sandbox import ToolTemplate
 
 Need = Callable[[bool, str, str], None]
 _Faults = Iterator[tuple[str, str]]  # the entry, and what is wrong with it
@@ -55,6 +56,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], bool]] = {  # of (what is said, the 
     "not": lambda rule, value, fits: not fits(rule, value),
 }
 _BETWEEN = '"joins" with a "spelling" is for blocks that the model writes: "origin" is not "model"'
+_BODIES: dict[str, Callable[..., str]] = {"bare_keys": BareKeys, "template": ToolTemplate}
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
     *("joins", "before", "after", "first", "stops", "strip", "prefix", "suffix", "blank"),
@@ -169,7 +171,9 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     rows = _rows(data["terminal"], need)
     terminals: dict[str, Terminal] = {}
     for row in rows:
-        need(row["name"] not in terminals, f"[[terminal]] {row['name']}", "occurs twice")
+        entry, body = f"[[terminal]] {row['name']}", row.get("body")
+        need(row["name"] not in terminals, entry, "occurs twice")
+        need(body not in _BODIES or body in row, entry, f"the body {body} needs a column {body}")
         terminals[row["name"]] = _terminal(_derived(row, rows) | row)
     _check_spellings(terminals, need)
     _check_blocks(terminals, need)
@@ -236,8 +240,10 @@ def _derived(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _terminal(row: dict[str, Any]) -> Terminal:
     """Returns the terminal of a row that leaves nothing out."""
     options: dict[str, Any] = {"body_loss": row["loss"]} | {k: row[k] for k in _OPTIONS if k in row}
-    if row.get("body") == "tagged":
+    if (body := row.get("body")) == "tagged":
         options["body"] = Tags(**row.get("tags", {}))
+    elif body in _BODIES:
+        options["body"] = _BODIES[body](**row[body])
     if "closes" in row:
         ends = [row["closes"]] if isinstance(row["closes"], str) else row["closes"]
         options |= {"closes": ends[0], "shared": tuple(ends[1:])}
@@ -313,14 +319,14 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
             text = '"wrap" begins with characters, one of which is in the text before a string'
             need(t.body.wrapped(before) != before or not t.body.wrap, t.name, text)
         for stop in (terminals.get(name, t) for name in t.stops):
+            closers = [o for o in rivals if t.opens in o.closing and not o.mark]
+            text = f'"stops" of a block with a closing tag names results in it, not {stop.name}'
+            need(not closers or stop.role == "result", t.name, text)
             fine = stop.spelling[0].kind == "special" or not t.body_loss
             fine = fine and stop is not t and bool(stop.opens)
-            fine = fine and not (stop.patterns or stop.trail or stop.loss)
+            fine = fine and not (stop.trail or stop.loss)
             text = '"stops" names opening tags of the system, a special piece first, not'
             need(fine, t.name, f"{text} {[*t.stops]}")
-        closers = [o for o in rivals if t.stops and t.opens in o.closing and not o.mark]
-        text = f'"stops" is of a block without a closing tag, {t.opens!r} has one'
-        need(not closers, t.name, text)
         text = f'"strip" is of a block of text, the body is {t.body!r}'
         need(not t.strip or t.body == "text", t.name, text)
 

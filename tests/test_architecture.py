@@ -52,8 +52,16 @@ MAX_CHAIN = 21  # modules, each imported by the one before when it is loaded
 # The engine has an order of its own: a module may import its own layer and those below.
 # What is not named here is in layer 2.
 LAYERS = [
-    ["bodies.call_tags", "table", "table_file", "findings", "memo"],
-    ["automaton", "states", "lexer", "episode", "bodies.strict_json", "damage.near_miss"],
+    [
+        "bodies.call_tags",
+        "bodies.strict_json",
+        "templates",
+        "table",
+        "table_file",
+        "findings",
+        "memo",
+    ],
+    ["automaton", "states", "lexer", "episode", "damage.near_miss"],
     [],
     ["rules", "adapters"],
     ["dialect", ""],

@@ -14,6 +14,7 @@ from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import error_type
 from mypt_infer.workspace.index.terms import STOP, concepts, terms_of
 from mypt_spec import Dialect
+from mypt_spec.bodies.call_tags import ALONE
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Message, Part, events_of
 from mypt_spec.table import TEXT
@@ -69,7 +70,7 @@ class Demo(Script):
         thought = Part("think", "The workspace may know. I search it.")
         name, kind = "workspace.search", min(self._format.calls)
         body = d.table.openers[kind].body
-        attrs = (("name", name),) if body == "arguments" else ()
+        attrs = (("name", name),) if body in ALONE else ()
         call = Part(kind, body_of(body, name, arguments, d.table.literals), attrs)
         return self._ids_of([thought, call], state)
 

@@ -106,7 +106,7 @@ class DeltaReader:
             elif isinstance(terminal.body, Tags):
                 if all(terminal.body.function):  # or nothing says where the name or the call ends
                     self._stream = partial(pieces_of, TaggedStream(self._types, terminal.body))
-            elif terminal.body not in LISTS:
+            elif terminal.body not in LISTS and terminal.body != "bare_keys":
                 name = dict(event.attrs).get("name", "")
                 self._stream = partial(pieces_of, CallStream(terminal.body, name))
                 if name:

@@ -21,7 +21,7 @@ from mypt_lint.derive.shape import LIKELY_SPECIAL, NotLearnedError, Shape
 from mypt_lint.derive.spec import spec
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect, SpecError
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import BareKeys, Tags
 from mypt_spec.dialect import load
 
 CONVERSATIONS = 100  # of a level, for the proof
@@ -164,11 +164,12 @@ class _Deriving:
     def _loaded(self, shape: Shape) -> tuple[Dialect, dict[str, str]]:
         """Returns the format of a shape, and its files."""
         special = self.model.special
+        body = shape.tools.call_body if shape.tools is not None else ""
         if self.model.vocabulary is None:
             tags = {tag for text in literals_of(shape) for tag in LIKELY_SPECIAL.findall(text)}
-            body = shape.tools.call_body if shape.tools is not None else ""
             words = "".join((*body.function, *body.argument)) if isinstance(body, Tags) else ""
             special |= tags.difference(LIKELY_SPECIAL.findall(words))
+        special -= {body.end} if isinstance(body, BareKeys) else set()
         derived = Derived(self.name, files(self.name, shape, special), (), shape)
         vocabulary = None if self.model.vocabulary is None else self.model.path
         return derived.load(self.folder, vocabulary), derived.files

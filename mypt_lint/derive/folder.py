@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, pieces
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import BareKeys, Tags
+from mypt_spec.templates.sandbox import ToolTemplate
 
 _PATHS = {
     "head": "system",
@@ -159,7 +160,8 @@ def _grammar(name: str, shape: Shape) -> str:
             rules["asked"] = f"ANSWER_OPEN {joined} {ends.get('answer', '')} | {lead}"
         if tools.call.closer.endswith(shape.answer.closer or NAME):
             rules["asked"] = rules["asked"].removesuffix(ends["answer"])
-        rules |= {piece: f"TEXT+ {ends[piece]}" for piece in ("tools",) if piece in ends}
+        each = getattr(tools.body, "each", False) * f" (TOOLS_OPEN TEXT+ {ends.get('tools')})*"
+        rules |= {piece: f"TEXT+ {ends[piece]}{each}" for piece in ("tools",) if piece in ends}
         again = f"({tools.again} TEXT+)* " if tools.again else ""
         rules["call"] = f"TEXT+ {again}{ends['call']}"
         response = "TEXT+" if tools.result_body == "json" else texts["result"]
@@ -168,6 +170,11 @@ def _grammar(name: str, shape: Shape) -> str:
         several = several if tools.again else "RESULT_OPEN response"
         around = "user" if tools.results is None else "results"
         rules["results"] = rule(around, several) if tools.inside else several
+        if tools.waits:
+            rules["last"], rules["asked"] = (
+                rules["turn"],
+                rules["asked"].removesuffix(ends["answer"]),
+            )
         if tools.one_block:
             rules["user"] += " ANSWER_OPEN"
             rules |= {n: rules[n].removeprefix("ANSWER_OPEN ") for n in ("answer", "asked")}
@@ -221,13 +228,15 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         spoken = "thought", "call", *["answer"] * shape.spoken
         row |= {"origin": "model"} if piece in spoken and not opened else {}
         row |= {"body_loss": 1} if piece == "answer" or opened else {}
-        if piece == "answer" and not (block.closer or shape.ending[1]):
+        waits = shape.tools is not None and shape.tools.waits
+        if piece == "answer" and (waits or not (block.closer or shape.ending[1])):
             row |= {"stops": _stops(shape, special)}
         elif piece == "results" and not block.closer:
             row |= {"stops": ["ANSWER_OPEN"] + ["ANSWER_LEAD"] * bool(shape.answer.lead)}
         row |= {"role": piece} if piece == "thought" else {}
         if shape.tools is not None:
-            row |= {"role": "result"} if piece == "result" and shape.tools.inside else {}
+            inside = shape.tools.inside or waits
+            row |= {"role": "result"} if piece == "result" and inside else {}
             if piece == "call":
                 row |= {"again": True} if shape.tools.again == "CALL_OPEN" else {}
                 row |= {"body": (body := shape.tools.call_body)}
@@ -235,7 +244,11 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
                     tags = {"function": [*body.function], "argument": [*body.argument]}
                     tags |= {"python": body.python} if body.python else {}
                     row |= {"tags": tags | ({"wrap": [*body.wrap]} if body.wrap else {})}
-            row |= {"body": shape.tools.body} if piece == "tools" else {}
+                elif isinstance(body, BareKeys):
+                    row |= {"bare_keys": {"quote": body.end, "null": body.null}}
+            row |= {"body": (body := shape.tools.body)} if piece == "tools" else {}
+            if piece == "tools" and isinstance(body, ToolTemplate):
+                row |= {"template": {"text": body.text, "each": body.each}}
             row |= {"body": shape.tools.result_body} if piece == "result" else {}
         rows.append(row)
         if block.lead:
@@ -271,6 +284,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
 def _stops(shape: Shape, special: frozenset[str]) -> list[str]:
     """Returns the opening tags that end an answer. Raises NotLearnedError."""
     after = [p for p in ("user", "results", "result") if "/" not in _paths(shape).get(p, "/")]
+    after = ["result"] if shape.answer.closer else after
     if any("special" not in pieces(blocks_of(shape)[p].opener, special)[0] for p in after):
         raise NotLearnedError("no special token is after an answer, so no model learns to stop")
     return [f"{piece.upper()}_OPEN" for piece in after]

@@ -6,18 +6,29 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from mypt_lint.derive.conversations import conversation
 from mypt_lint.derive.learn import Learner
 from mypt_lint.derive.probe import Probe, Renderings, chat, words
-from mypt_lint.derive.shape import NAME, Block, NotLearnedError, Shape, Tools, shared
-from mypt_spec.bodies.call_tags import Tags
-from mypt_spec.bodies.definitions import write_definitions
+from mypt_lint.derive.shape import (
+    LIKELY_SPECIAL,
+    NAME,
+    Block,
+    NotLearnedError,
+    Shape,
+    Tools,
+    shared,
+)
+from mypt_spec.bodies.call_tags import ALONE, BareKeys, Tags
+from mypt_spec.bodies.definitions import blocks_of, write_definitions
 from mypt_spec.bodies.json_body import call_text
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.table import TOOL_TAGS
+from mypt_spec.templates.sandbox import ToolTemplate, compiled
 
 _S, _Q, _A, _X, _R, _R2 = words(6)
 _T = words(10)[-1]
 _NO_TAG = re.compile("(?!)")
+_LISTS = 40  # of tools, of which the template shows what is around each
 _ARGUMENTS = {"city": "Oslo", "several": [1, 2.5, None], "all": True}
 _JSON = canonical(_ARGUMENTS, _NO_TAG)
 # A call with a tag for each argument.
@@ -26,6 +37,9 @@ _TAGGED = re.compile(
     r"(?P=key)several(?P=mid)\[1, 2\.5, (?P<none>null|None)\](?P=shut)"
     r"(?P=key)all(?P=mid)(?P<yes>[Tt]rue)(?P=shut)(?P<last></[^<>]*>)?",
     re.DOTALL,
+)
+_BARE = re.compile(
+    r"\{all:true,city:(?P<quote>\S+?)Oslo(?P=quote),several:\[1,2\.5,(?P<null>\w+)\]\}"
 )
 
 
@@ -75,8 +89,9 @@ class ToolsLearner:
         definitions = self._definitions()
         calls = self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
-        tools = self._first(tools)
-        if tools.one_block and not tools.call.closer.endswith(end := self.shape.answer.closer):
+        tools, end = self._first(tools), self.shape.answer.closer
+        tools = replace(tools, waits=tools.one_block and not calls[4].endswith(end))
+        if tools.one_block and not (tools.waits or tools.call.closer.endswith(end)):
             tools = replace(tools, call=replace(tools.call, closer=tools.call.closer + end))
         shape = replace(self.shape, each=self.each and not self.shape.always)
         with suppress(NotLearnedError):
@@ -101,7 +116,8 @@ class ToolsLearner:
         the system text where there is no other, and what is in each system block."""
         shape, system, user = self.shape, self.shape.system, self.shape.user.opener
         text = alone = self._text(chat(_Q, _A))
-        body, places, head = _body(alone), list[tuple[str, str, str]](), ("", "")
+        body = _body(alone) or self._template()
+        places, head = list[tuple[str, str, str]](), ("", "")
         opening = system_text = shape.begin
         if system is not None:
             opening, text = shape.begin + system.opener, self._text(chat(_Q, _A, system=_S))
@@ -115,7 +131,7 @@ class ToolsLearner:
             ("first question", system_text + user, _Q),
             *places,
         ]
-        tools = write_definitions(TOOLS, body, _NO_TAG)
+        tools = self._written(body)
         before, _, after = text.partition(tools)
         fits = (p for p in places if before.startswith(p[1]) and p[2] in after)
         place, start, end = next(fits, ("", "", ""))
@@ -142,6 +158,29 @@ class ToolsLearner:
                 self.lead = lead.removeprefix(shape.begin)
                 return Block(tag, closer), body, place, opener.removesuffix(tag), "", head
         return Block(opener, closer), body, place, "", default, head
+
+    def _written(self, body: str) -> str:
+        """Returns the definitions of the tools, with what is between two blocks."""
+        texts = [text for _, text in blocks_of(TOOLS, body, _NO_TAG)]
+        rest = self._text(chat(_Q, _A)).partition(texts[0])[2]
+        return texts[0] + "".join(rest.partition(text)[0] + text for text in texts[1:])
+
+    def _template(self) -> ToolTemplate:
+        """Returns the chat template itself, with the tags around the tools that it writes."""
+        template = self.render.templates[-1]
+        values = {"messages": chat(_Q), "add_generation_prompt": False} | template.tokens
+        sets = "".join(f"{{%- set {k} = {canonical(v, _NO_TAG)} -%}}" for k, v in values.items())
+        whole = f"{sets}{{%- set text %}}{template.text}{{% endset -%}}"
+        write = compiled(whole + "{{- text -}}")
+        lists = [conversation("tools", seed, 0).get("tools", []) for seed in range(_LISTS)]
+        texts = [write(tools=[tool])[0] for tools in lists for tool in tools]
+        two, before, after = write(tools=TOOLS)[0], _shared(texts), _shared(texts, -1)
+        tag = ["", *LIKELY_SPECIAL.findall(before)][-1]
+        each = tag != "" and two.count(tag) > texts[0].count(tag)
+        if each:  # the tag opens each, and the one before the second closes the first
+            before, after = tag, LIKELY_SPECIAL.findall(two[: two.rindex(tag)])[-1]
+        cut = f".partition({canonical(before, _NO_TAG)})[2].rpartition({canonical(after, _NO_TAG)})"
+        return ToolTemplate(f"{whole}{{{{- text{cut}[0] -}}}}", each)
 
     def _head(self, text: str, opening: str) -> tuple[str, str]:
         """Returns what only tools put into a block that begins each conversation, before the system
@@ -193,13 +232,19 @@ class ToolsLearner:
         after_text = None if rest is None else rest.partition(opener + call)[0]
         called = call + closer + end
         closer = closer or end * (body == "arguments" and after_call == opener)  # or a call does
+        if _R in after[: after.find(end)]:  # one block has results, too, and then the text
+            closer = (after_call or "").removesuffix(opener) or LIKELY_SPECIAL.findall(after)[0]
+            called, after_text = (
+                call + closer,
+                after_text if opener + call in (rest or "") else None,
+            )
         untagged = after_call is not None and not re.search("<.|]", after_call)
         if untagged or (after_text or "").strip() or not (opener.strip() and closer.strip()):
             return None
-        if body == "arguments":
+        if body in ALONE:
             if "find_it" not in opener:
                 return None
-            closer += end * (after_text is after_call is None)
+            closer += end * (after_text is after_call is None and called.endswith(end))
             opener = opener.replace("find_it", NAME)
             after_call = after_call and after_call.replace("find_it", NAME)
         return Block(opener, closer), body, after_text, after_call, called
@@ -246,7 +291,8 @@ class ToolsLearner:
         probe = [m | ({"content": _T} if m["role"] == "tool" else {}) for m in steps()]
         strip = "" if quote else Learner(self.render, {}).strip_of("result", probe, TOOLS)
         body = "json" if quote else "text"
-        return Block(opener, closer, strip), body, inside, space, results, one_block
+        block = Block(opener.replace("find_it", NAME), closer, strip)
+        return block, body, inside, space, results, one_block
 
 
 def _bodies(text: str) -> Iterator[tuple[str, str]]:
@@ -261,10 +307,12 @@ def _bodies(text: str) -> Iterator[tuple[str, str]]:
         if (written := call_text("find_it", _ARGUMENTS, _NO_TAG, kind)) in text:
             yield kind, written
     yield from [("arguments", _JSON)] * (_JSON in text)
+    if match := _BARE.search(text):
+        yield BareKeys(*match.groups()), match[0]
 
 
 def _body(text: str) -> str:
-    """Returns the kind of body in which a text has the definitions of tools."""
+    """Returns the kind of JSON in which a text has the definitions of tools; "" for none."""
     if "find_it" not in text:
         raise NotLearnedError("the template writes no tools")
     for kind in ("tool_lines", "tool_list", *TOOL_TAGS, *(f"[{item}]" for item in _ITEMS)):
@@ -275,4 +323,10 @@ def _body(text: str) -> str:
         between, second, _ = text.partition(one)[2].partition(other)
         if second:
             return item + between
-    raise NotLearnedError("tools are not written as JSON")
+    return ""
+
+
+def _shared(texts: list[str], step: int = 1) -> str:
+    """Returns what all texts begin with, or end with if the step is -1."""
+    first = texts[0][::step]
+    return first[: min(shared(first, text[::step]) for text in texts)][::step]

@@ -67,6 +67,7 @@ class Renderings:
 
     def __init__(self, model: ModelFolder) -> None:
         args = _Rendering, model.templates, model.special
+        self.templates = model.templates
         self._render: Bounded[str | Outcome] = Bounded(*args)
         self._outcomes: dict[str, Any] = {}
         self._until = time.monotonic() + DEADLINE

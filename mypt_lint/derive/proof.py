@@ -152,7 +152,8 @@ def _prompt(dialect: Dialect, episode: Episode) -> str:
             del messages[-1]
         end = len(list(events_of(messages, table)))
     prompt = "".join(event.text for event in events[:end])
-    if empty := dialect.adapter.prompted(episode.meta):
+    empty = dialect.adapter.prompted(episode.meta)
+    if empty and (last := rows[end - 1]) and last.opens:  # not within a turn
         return prompt + "".join(table.openers[k].bare + table.closers[k].bare for k in empty)
     state = machine.run(event.terminal for event in events[:end])
     steps = {} if state is None else machine.steps[state]

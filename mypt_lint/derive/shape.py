@@ -15,7 +15,7 @@ LIKELY_SPECIAL = re.compile(
 _THINKING = {"name": "enable_thinking", "values": [False], "default": False, "empty_thought": False}
 _EMPTY_BY_DEFAULT: dict[str, dict[str, Any]] = {"enable_thinking": _THINKING}
 NAME = "\0"  # where the name of a tool is, in the literal of a tag
-_NAME = {"attr": "name", "pattern": r'[^"\\\n<>\[\]]+'}
+_NAME = {"attr": "name", "pattern": r'[^"\\\n<>\[\]{}]+'}
 
 
 class NotLearnedError(ValueError):
@@ -51,8 +51,9 @@ class Tools:
     text only if there are tools. White space parts calls from a text, if `first` also from the
     header of the answer, and `after_call` ends one and opens the next (None: there is none).
     Results are `inside` of a question's block, or of one for all `results` of a message; or they
-    are blocks; or a turn is `one_block`, with all results and answers. The opener of a call without
-    tags has its name, `NAME`, and its closer ends the answer, too.
+    are blocks; or a turn is `one_block`, with all results and answers; if it `waits`, a model stops
+    at the tag of a result. The opener of a call without tags has its name, `NAME`, and its closer
+    ends the answer, too.
     """
 
     definitions: Block
@@ -72,6 +73,7 @@ class Tools:
     results: Block | None
     one_block: bool
     first: bool = False
+    waits: bool = False
 
     @property
     def again(self) -> str:

@@ -33,9 +33,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
-from mypt_lint.template.sandbox import tojson
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.memo import Memo
+from mypt_spec.templates.sandbox import tojson
 
 # Words for texts, which some templates write in capitals, and integers for integers.
 _WORD = re.compile("(?:Qx|7310000)([0-9]{6})[z7]", re.IGNORECASE)

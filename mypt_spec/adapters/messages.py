@@ -63,13 +63,7 @@ from mypt_spec.adapters.objects import unsayable
 from mypt_spec.adapters.splitter import Splitter, splitter
 from mypt_spec.adapters.template_options import KEY, SystemText, TemplateOptions
 from mypt_spec.adapters.waiting import unanswered
-from mypt_spec.bodies.definitions import (
-    LOSSY,
-    lost_in,
-    read_definitions,
-    read_indented,
-    write_definitions,
-)
+from mypt_spec.bodies import definitions
 from mypt_spec.bodies.json_body import (
     NO_TYPES,
     Call,
@@ -196,10 +190,10 @@ class Messages(Adapter):
     def tools(self, episode: Episode) -> list[dict[str, Any]]:
         """Returns the definitions of tools in an Episode; none where they cannot be read."""
         if not self.intro:
-            definitions = (m.meta[_TOOLS] for m in episode.messages if _TOOLS in m.meta)
-            return next(definitions, None) or definitions_in(episode.messages, self.table)
+            tools = [tool for m in episode.messages for tool in m.meta.get(_TOOLS, ())]
+            return tools or definitions_in(episode.messages, self.table)
         users = (m.text for m in episode.messages if (m.role,) == self.paths["user"])
-        return read_indented(next(users, ""), self.intro, self.table.literals)[0]
+        return definitions.read_indented(next(users, ""), self.intro, self.table.literals)[0]
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, with those about numbers of results and what no record says."""
@@ -301,13 +295,18 @@ class Messages(Adapter):
         if "tools" not in record:
             return
         tools, body, at = record["tools"], self._opener("tools").body, reader.top("tools")
-        text = write_definitions(tools, body, reader.table.literals)
-        self._add(blocks, Part("tools", text, at=at), "head", Place())
-        if not body.startswith(LOSSY):
+        try:
+            texts = definitions.blocks_of(tools, body, reader.table.literals)
+        except ValueError as error:
+            reader.findings.append(Finding("MYP340", str(error), *at))
             return
-        holder = next(b for b in blocks if any(part.at is at for part in b.parts))
-        holder.meta[_TOOLS] = tools
-        reader.findings += incomplete_tools(lost_in(tools, body, text), at)
+        text = ""
+        for some, text in texts:
+            self._add(blocks, Part("tools", text, at=at), "head", Place())
+            if body.startswith(definitions.LOSSY):
+                holder = [b for b in blocks if any(part.at is at for part in b.parts)][-1]
+                holder.meta[_TOOLS] = [*holder.meta.get(_TOOLS, ()), *some]
+        reader.findings += incomplete_tools(definitions.lost_in(tools, body, text), at)
 
     def _split(self, message: ChatMessage, i: int, reader: Reader, head: str) -> Iterator[Part]:
         """Yields the pieces of a message, in the order of its blocks, with `head` before its text.
@@ -358,11 +357,7 @@ class Messages(Adapter):
             return
         for n, (name, arguments, ident) in enumerate(calls):
             at = reader.at(i, f"tool_calls/{n}/function")
-            text = (
-                canonical(arguments, literals)
-                if body == "arguments"
-                else call_text(name, arguments, literals, body)
-            )
+            text = call_text(name, arguments, literals, body)
             attrs = self._attrs("call", name, ident)
             values = at if body == "function" else Place(f"{at.pointer}/arguments")
             yield Part("call", text, attrs, values, Place(f"{at.pointer}/name"))
@@ -419,7 +414,7 @@ class Messages(Adapter):
         ids: Iterator[str] = iter(())
         rank = len(_SPOKEN)  # of the last piece of the open message; above all where none is open
         questions = 0  # questions since the tools
-        types = NO_TYPES
+        types, body = NO_TYPES, self._opener("tools").body if "tools" in self.paths else ""
         for message in episode.messages:
             is_empty = not (message.parts or message.meta)
             if message.role in table.marks or (message.role == self.opening and is_empty):
@@ -429,14 +424,16 @@ class Messages(Adapter):
             ids = iter(meta.pop(_IDS)) if _IDS in meta else ids
             results = iter(meta.pop(_NOTES, ()))
             metas = iter(meta.pop(_MESSAGES, ()))
-            front = meta.pop(FRONT, None)
+            front, some = meta.pop(FRONT, None), meta.pop(_TOOLS, [])
+            texts = iter(definitions.blocks_of(some, body, table.literals) if some else ())
             meta.pop(WEIGHTS, None)
             current: dict[str, Any] | None = None
             for piece, part in self._parts(message):
                 if piece == "tools":
-                    tools, body = meta.pop(_TOOLS, []), self._opener("tools").body
-                    same = tools and write_definitions(tools, body, table.literals) == part.text
-                    top["tools"] = tools if same else read_definitions(part.text, body)
+                    some, text = next(texts, ([], ""))
+                    same = some and text == part.text
+                    tools = some if same else definitions.read_definitions(part.text, body)
+                    top["tools"] = [*top.get("tools", ()), *tools]
                     types = types_of(top["tools"]) if self.tagged else types
                     continue
                 if piece == "result":
@@ -447,7 +444,7 @@ class Messages(Adapter):
                     if piece == "system" and text and "tools" in top:
                         text = without_prefix(text, self.after_tools)
                     if piece == "user" and self.intro and not any(m[ROLE] == "user" for m in out):
-                        tools, text = read_indented(text, self.intro, table.literals)
+                        tools, text = definitions.read_indented(text, self.intro, table.literals)
                         top |= {"tools": tools} if tools else {}
                         types = types_of(tools) if self.tagged else types
                     if piece == "user" and self.system.question:
@@ -556,7 +553,8 @@ def _(adapter: Messages, opt_out: str = "") -> Splitter:
 
     paths, table = adapter.paths, adapter.table
     patterns = [adapter._patterns(piece) for piece in ("call", "result") if piece in paths]
-    free = None if table.tool_names else any_words(patterns, usual_ids(table))
+    bodies = {t.body for t in table.terminals.values()} & {"bare_keys", "template"}
+    free = None if table.tool_names or bodies else any_words(patterns, usual_ids(table))
     if free is None:
         return Splitter()
     body = adapter._opener("tools").body if "tools" in paths else ""

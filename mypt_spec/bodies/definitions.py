@@ -18,9 +18,10 @@ from mypt_spec.bodies.tagged import function_of
 from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.table import DEFINITIONS, TOOL_TAGS
+from mypt_spec.templates.sandbox import ToolTemplate
 
 # What kinds of body begin with that may not keep all of a definition.
-LOSSY = ("signatures", *TOOL_TAGS, "{function", "[{function")
+LOSSY = ("signatures", *TOOL_TAGS, "template", "{function", "[{function")
 _BLANK_LINE = "\n\n"  # after each definition before a question
 _IN_QUESTION = "{tool:4}" + _BLANK_LINE
 _JSON = {"tool_lines": "{tool}\n", "tool_list": "[{tool}]"}  # other names of kinds in braces
@@ -50,9 +51,19 @@ def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Patte
         return write_signatures(tools)
     if kind in TOOL_TAGS:
         return write_tool_tags(tools, literals, kind != "tool_tags")
+    if isinstance(kind, ToolTemplate):
+        return kind.write(tools)
     array, item, how, between = layout_of(kind)
     values = [function_of(tool) for tool in tools] if item == "function" else tools
     return between.join(canonical(v, literals, how) for v in ([values] if array else values))
+
+
+def blocks_of(
+    tools: list[dict[str, Any]], kind: str, literals: re.Pattern[str]
+) -> list[tuple[list[dict[str, Any]], str]]:
+    """Returns the tools of each block that defines them, and the text that it holds."""
+    lists = [[tool] for tool in tools] if getattr(kind, "each", False) else [tools]
+    return [(some, write_definitions(some, kind, literals)) for some in lists]
 
 
 def write_indented(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
@@ -82,6 +93,8 @@ def read_indented(
 
 def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
     """Returns the definitions in the body of a block. Raises DefinitionsError."""
+    if kind == "template":
+        raise DefinitionsError("no record can say this: definitions that a template wrote")
     if kind in _READERS:
         return _READERS[kind](text)
     array, item, _, between = layout_of(kind)

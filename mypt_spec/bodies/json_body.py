@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import ALONE, BareKeys, Tags, value_text
 from mypt_spec.bodies.definitions import defines_tools, read_definitions, write_definitions
 from mypt_spec.bodies.members import Members
 from mypt_spec.bodies.strict_json import (
@@ -51,6 +51,7 @@ _FUNCTION = '{"name": ..., "arguments": {...}}'
 _HELP = {
     "call": "write one JSON object, the name first",
     "arguments": "write the arguments as one JSON object",
+    "bare_keys": "write the arguments as one object, keys without quotes",
     "function": f"write {_FUNCTION}",
     "parameters": 'write {"name": ..., "parameters": {...}}',
     "calls": f'write an array of {{"type": "function", "function": {_FUNCTION}}}',
@@ -109,6 +110,8 @@ def value_in(text: str, kind: str) -> Any:
 
     Of "tagged", the arguments are texts: `calls_in` says which values they are.
     """
+    if isinstance(kind, BareKeys):
+        return kind.read(text)
     if not isinstance(kind, Tags):
         return json.loads(text)
     name, texts = read_tagged(text, kind)
@@ -125,7 +128,7 @@ def calls_in(value: Any, kind: str, attrs: Attrs, types: Types = NO_TYPES) -> li
     if kind in LISTS:
         functions = [(_function_of(item, kind), item.get(ID, "")) for item in value]
         return [Call(f[NAME], f[ARGUMENTS], call) for f, call in functions]
-    if kind == "arguments":
+    if kind in ALONE:
         return [Call(dict(attrs).get(NAME, ""), value)]
     if kind in KEYS:
         return [Call(value[NAME], value[KEYS[kind]])]
@@ -211,11 +214,13 @@ def call_text(
 ) -> str:
     """Returns the canonical body of a call.
 
-    The name comes first, then the arguments, in a "call" under the keys that `written` says. In a
-    list, the body is that of one call without an id.
+    The name comes first, then the arguments, in a "call" under the keys that `written` says; if a
+    tag has the name, they are alone. In a list, the body is that of one call without an id.
     """
     if kind == "call":
         return canonical({NAME: name, **written(arguments)}, literals)
+    if kind in ALONE:
+        return value_text(arguments, literals, kind)
     if isinstance(kind, Tags):
         return write_tagged(name, arguments, literals, kind)
     if kind in LISTS:
@@ -249,7 +254,7 @@ def read_body(
         return _read_definitions(text, kind, literals, at)
     noun = "tool result" if kind == "json" else "tool call"
     try:
-        value = value_in(text, kind) if isinstance(kind, Tags) else loads(text)
+        value = value_in(text, kind) if isinstance(kind, Tags | BareKeys) else loads(text)
     except Fault as fault:
         code, message = fault.code, f"the {noun} is {fault.message}"
         code = "MYP304" if code == "MYP001" else code
@@ -276,7 +281,7 @@ def read_body(
         clean = canonical(value, literals)
         findings.append(_fixable("MYP309", 'the call does not begin with "name"', at, clean))
     else:
-        clean = canonical(value, literals)
+        clean = value_text(value, literals, kind)
         if clean != text:
             findings.append(_fixable("MYP308", f"the {noun} is not canonical JSON", at, clean))
     return Body(clean, value, findings)
@@ -294,14 +299,14 @@ def names_called(text: str, kind: str) -> list[str]:
     ['f']
     """
     try:
-        value = value_in(text, kind) if isinstance(kind, Tags) else loads(text)
+        value = value_in(text, kind) if isinstance(kind, Tags | BareKeys) else loads(text)
     except Fault:
         return []
     if kind in LISTS:
         items = value if isinstance(value, list) else [value]
         calls = [_function_of(item, kind) for item in items]
     else:
-        calls = [] if kind == "arguments" else [value]
+        calls = [] if kind in ALONE else [value]
     names = [call.get(NAME) for call in calls if isinstance(call, dict)]
     return [name for name in names if isinstance(name, str)]
 
@@ -314,7 +319,7 @@ def argument_spans(text: str, kind: str) -> list[tuple[int, int]]:
     >>> argument_spans('{"name": "f", "q": 1}', "call")
     [(12, 20)]
     """
-    if kind == "arguments":  # the name is in the tag
+    if kind in ALONE:  # the name is in the tag
         return [(0, len(text))]
     if isinstance(kind, Tags):
         around = write_tagged(value_in(text, kind)[NAME], {}, re.compile(""), kind)
@@ -341,6 +346,8 @@ def _function_of(item: Any, kind: str) -> Any:
 
 
 def _read_definitions(text: str, kind: str, literals: re.Pattern[str], at: Place) -> Body:
+    if kind == "template":
+        return Body(text, None, [])
     try:
         value = read_definitions(text, kind)
     except DefinitionsError as error:
@@ -398,7 +405,7 @@ def _fault(fault: Fault, kind: str, at: Place) -> Finding:
 def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Finding]:
     if not isinstance(value, dict):
         return [_at("MYP305", f"the tool call is {a_kind_of(value)}, expected an object", at)]
-    if kind == "arguments":
+    if kind in ALONE:
         return []
     if not isinstance(value.get(NAME), str) or not value[NAME]:
         got = kind_of(value[NAME]) if NAME in value and value[NAME] != "" else "nothing"

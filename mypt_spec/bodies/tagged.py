@@ -30,7 +30,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import BareKeys, Tags
 from mypt_spec.bodies.strict_json import (
     Fault,
     a_kind_of,
@@ -201,7 +201,7 @@ def arguments_text(arguments: Mapping[str, Any], literals: re.Pattern[str], tags
 
 def call_findings(
     function: Mapping[str, Any], pointer: str, types: Types, literals: re.Pattern[str],
-    tags: Tags = USUAL,
+    tags: Tags | BareKeys = USUAL,
 ) -> list[Finding]:  # fmt: skip
     """Returns what such a body cannot say of a function's "name" and "arguments" at a pointer.
 
@@ -211,6 +211,10 @@ def call_findings(
     name, arguments = function["name"], function["arguments"]
     out = []
     at = {key: f"{pointer}/arguments/{escape(key)}" for key in arguments}
+    if isinstance(tags, BareKeys):
+        odd = [key for key, value in arguments.items() if not tags.is_sayable({key: value})]
+        message = f"nothing escapes what ends a key or a string ({tags.end}) in an argument"
+        return [Finding("MYP301", message, at[key], help=_UNSAYABLE) for key in odd]
     names = [(name, f"{pointer}/name"), *((key, at[key]) for key in arguments)]
     for number, (word, place) in enumerate(names):
         if not tags.names.fullmatch(word):

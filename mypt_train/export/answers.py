@@ -77,6 +77,8 @@ class _Reader:
         self.stops = stop_tags(self.machine, self.table)
 
     def read(self, reserved: tuple[str, ...]) -> Answers:
+        if self.table.tagged == "bare_keys":
+            raise ExportError(f"{self.table.name}: no grammar of a server has keys without quotes")
         starts = sorted({state for _, state in openings(self.dialect)})
         rules: dict[int, tuple[Way, ...]] = {}
         queue = [*starts]

@@ -21,9 +21,11 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import Option, TemplateOptions
+from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.definitions import layout_of
 from mypt_spec.bodies.tagged import USUAL
 from mypt_spec.table import TOOL_TAGS
+from mypt_spec.templates.sandbox import ToolTemplate
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
 
@@ -61,7 +63,12 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     )
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
     path = layout.paths.get("tools")
-    tools = _TOOLS.get(table.openers[path[-1]].body) if path else None
+    body = table.openers[path[-1]].body if path else ""
+    tools = _TOOLS.get(body)
+    if isinstance(body, ToolTemplate):
+        text = body.text.removesuffix("\n")  # as Jinja does; no end of a line belongs to a tag
+        text = f"{{{{ '' }}}}{text}{{{{ '' }}}}"
+        out.append(f"{{%- macro template_text(tools) %}}{text}{{% endmacro -%}}\n")
     calls = JSON_TEXT if "call" in layout.paths else None
     files = [file for file in (tools, calls, _PROGRAM) if file is not None]
     return "".join([*out, *(file.read_text(encoding="utf-8") for file in files)])
@@ -81,7 +88,8 @@ def _thoughtless(layout: ChatLayout) -> str:
 
 def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
     """Returns what the program asks of the layout, and of the blocks in it."""
-    table, paths, tags = dialect.table, layout.paths, dialect.table.tagged or USUAL
+    table, paths, bare = dialect.table, layout.paths, dialect.table.tagged
+    tags = bare if isinstance(bare, Tags) else USUAL
     heads = {*paths, *["system"] * bool(layout.system.question)}
     names: list[str] = [r for r in ("system", "developer", "user") if r in heads]
     names += (
@@ -105,6 +113,8 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
             tags.python or 0,
             list(tags.wrap),
         ],
+        "bare_keys": [bare.end, bare.null] if bare == "bare_keys" else [],
+        "each_tool": bool(getattr(opener and opener.body, "each", False)),
         "repeated": {kind: t.name for kind, t in table.between.items()},
         "thoughts": [*THOUGHTS, "think"],
         "bare_end": table.bare_end,

@@ -51,6 +51,8 @@ def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
     kind = layout.paths["call"][-1]
     opener = dialect.table.openers[kind]
     field = _bounds(kind, dialect)
+    if opener.body == "bare_keys":
+        raise ExportError(f"{dialect.name}: no response template has keys without quotes")
     if opener.body == "calls":
         return field | {"content": "json"}
     if opener.body == "functions":

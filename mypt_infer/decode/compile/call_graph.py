@@ -46,7 +46,7 @@ from mypt_infer.decode.compile.byte_dfa import (
 from mypt_infer.decode.compile.nfa import ANY, CALLING, HOLE, PART, Node, Place, chain, spelled
 from mypt_infer.decode.compile.table_schemas import check_schema, from_one_byte
 from mypt_infer.decode.compile.tagged_arguments import Way, value_dfa, way_of
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import ALONE, BareKeys, Tags, ordered, value_text
 from mypt_spec.bodies.json_body import ID, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.tagged import USUAL, with_tags
@@ -92,6 +92,8 @@ class Bodies:
         self.kind, self.tools, self.literals, self.forbidden = kind, tools, literals, forbidden
         self.string, self.whole, self.fraction, *others = call_leaves(kind, forbidden)
         self.tags = kind if isinstance(kind, Tags) else USUAL
+        self.bare = kind if isinstance(kind, BareKeys) else None
+        self.comma, self.colon = (",", ":") if self.bare else (", ", ": ")
         if isinstance(kind, Tags):
             self.between, *self.wrapped = others
             self.literals = with_tags(literals, kind.pattern)
@@ -234,16 +236,17 @@ class Bodies:
 
         The first member is preceded by a comma only if `comma`.
         """
+        properties = ordered(properties) if self.bare else properties
         following: Node | None = None  # the members that may come next, after a comma
         without: Node | None = None  # the same, if no member was written yet
         following_node = Node(also=[then], block=CALLING, owner=self.owner)  # what follows a value
         open_end = [then]  # `then`, as long as no later member is required
         for key in reversed([k for k, part in properties.items() if part is not False]):
             value = self.value(properties[key], following_node)
-            name = canonical(key, self.literals) + ": "
+            name = (key if self.bare else canonical(key, self.literals)) + self.colon
             if key in required:
                 following, without, open_end = None, None, []
-            following = self._also(following, ", " + name, value)
+            following = self._also(following, self.comma + name, value)
             without = self._also(without, name, value)
             following_node = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
         if comma or without is None:
@@ -269,11 +272,17 @@ class Bodies:
         """Returns the start of a value that fits a checked schema, up to `then`."""
         if "const" in schema or "enum" in schema:
             values = schema["enum"] if "enum" in schema else [schema["const"]]
-            return self._either([self._text(canonical(v, self.literals), then) for v in values])
+            texts = [value_text(v, self.literals, self.kind) for v in values]
+            return self._either([self._text(text, then) for text in texts])
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         return self._either([self._typed(kind, schema, then) for kind in kinds])
 
     def _typed(self, kind: str, schema: dict[str, Any], then: Node) -> Node:
+        if kind == "string" and self.bare:
+            kinds = ("tag", "first")[: 2 - schema.get("minLength", 0)]  # of the end of a text
+            edges: dict[Symbol, Place] = {(way, self.bare.end): (then, 0) for way in kinds}
+            inside = Node(edges, leaf=self.string, block=CALLING, owner=self.owner)
+            return self._text(self.bare.end, inside)
         if kind == "string":
             ends: dict[Symbol, Place] = {self.string.exits[0]: (then, 0)}
             inside = Node(ends, leaf=self.string, block=CALLING, owner=self.owner)
@@ -289,13 +298,13 @@ class Bodies:
         if kind == "boolean":
             return self._either([self._text("true", then), self._text("false", then)])
         if kind == "null":
-            return self._text("null", then)
+            return self._text(self.bare.null if self.bare else "null", then)
         if kind == "array":
             closing = self._text("]", then)
             again = Node(block=CALLING, owner=self.owner)
             # One graph for the first item and the later ones: two would double with each level.
             item = self.value(schema["items"], again)
-            again.also = [closing, self._text(", ", item)]
+            again.also = [closing, self._text(self.comma, item)]
             first = Node(also=[closing, item], block=CALLING, owner=self.owner)
             return self._text("[", first)
         properties, required = schema.get("properties", {}), frozenset(schema.get("required", ()))
@@ -342,7 +351,7 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
 
     The arguments are an object; in a "call", they are the rest of the object with the name.
     """
-    if kind == "arguments":
+    if kind in ALONE:
         return "", ""
     if isinstance(kind, Tags):
         return kind.function[0] + name + kind.function[1], kind.function[2]
@@ -355,8 +364,6 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
 
 def body_of(kind: str, name: str, arguments: dict[str, Any], literals: re.Pattern[str]) -> str:
     """Returns the canonical body of a call; where ids come last, it has one."""
-    if kind == "arguments":
-        return canonical(arguments, literals)
     if kind in IDS_LAST:
         return list_text([Call(name, arguments, "_")], literals, kind)  # few tokens have it
     return call_text(name, arguments, literals, kind)
@@ -371,6 +378,10 @@ def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
         for at, name in names.items():
             if not kind.names.fullmatch(name):
                 raise SchemaFault(tool.name, at, "no tag can hold the name")
+    if isinstance(kind, BareKeys) and not kind.is_sayable(dict(tool.schema)):
+        raise SchemaFault(
+            tool.name, "", f"nothing escapes {kind.end} in its texts or : in its keys"
+        )
 
 
 def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
@@ -378,8 +389,9 @@ def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
 
     No string or text may contain a spelling of `forbidden`.
     """
+    no = tuple(forbidden)
     if not isinstance(kind, Tags):
-        strings = string_dfa(tuple(forbidden))
+        strings = value_dfa(no, kind, kind.end) if isinstance(kind, BareKeys) else string_dfa(no)
         return [strings, number_dfa(fraction=False), number_dfa(fraction=True)]
     ends = AFTER_NUMBER + kind.argument[2][0].encode()
     return [

@@ -14,7 +14,7 @@ import numpy as np
 from mypt_infer.decode.base.tools import SchemaFault
 from mypt_infer.decode.base.vocab import cached_by
 from mypt_infer.decode.compile.byte_dfa import DEAD, ByteDfa, text_dfa
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import BareKeys, Tags
 from mypt_spec.bodies.tagged import STRING, kinds_in, value_of, value_text
 
 WHERE = "calls with tags for their arguments are for tables alone"
@@ -35,7 +35,7 @@ class Way(NamedTuple):
 
 
 @cached_by(lambda forbidden, tags, end: (forbidden, tags.marks, tags.wrap, end), 8 << 20)
-def value_dfa(forbidden: tuple[str, ...], tags: Tags, end: str) -> ByteDfa:
+def value_dfa(forbidden: tuple[str, ...], tags: Tags | BareKeys, end: str) -> ByteDfa:
     """Returns the automaton of texts up to an `end`, which spell no other tag.
 
     If it is that of an argument, no text has a character for which it would be wrapped.

@@ -24,7 +24,7 @@ from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.minimal_value import Hints, Unclear, minimal_value
 from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_spec import Dialect
-from mypt_spec.bodies.json_body import TAGGED
+from mypt_spec.bodies.call_tags import NO_JSON
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.memo import Memo
 from mypt_spec.table import LISTS
@@ -126,8 +126,8 @@ class _Opening:
     ) -> Calls:
         """Returns the calls of some tools; the holes of the tables have no lengths yet."""
         for tool in tools:
-            if self.kind == TAGGED:
-                problem = 'the engine "llguidance" writes no arguments between tags'
+            if self.kind in NO_JSON:
+                problem = 'the engine "llguidance" writes JSON, and no other arguments'
                 raise SchemaFault(tool.name, "", problem)
             check_named(tool, self.kind, self.literals)
         schemas = [schema_of(tool, self.kind) for tool in tools]

@@ -22,6 +22,7 @@ from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import load
 from mypt_lint.template.values import places, values
 from mypt_spec.findings import RULES
+from mypt_spec.templates import sandbox
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import assistant, chat, read, user
 from tests.support.examples import examples
@@ -233,7 +234,7 @@ def test_what_is_no_template(tmp_path: Path) -> None:
 
 
 def test_jinja_is_asked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled.cache_clear()
+    sandbox.compiled.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError, match=r"pip install 'mypt-tags\[templates\]'"):
         findings_of(path)

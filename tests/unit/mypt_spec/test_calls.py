@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import BareKeys, Tags
 from mypt_spec.bodies.json_body import Call, calls_in, calls_of
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Message, Part
@@ -24,6 +24,7 @@ BODIES: dict[str, tuple[Any, list[Call]]] = {
     "function": ({"name": "t", "arguments": X}, [Call("t", X)]),
     "parameters": ({"name": "t", "parameters": X}, [Call("t", X)]),
     Tags(): ({"name": "t", "arguments": {"x": "[1]"}}, [Call("t", X)]),
+    BareKeys("~"): (X, [Call("t", X)]),
     "calls": (LISTED, [Call("t", X, "c1"), Call("u", {})]),
     "functions": (
         [{"name": "t", "arguments": X, "id": "c1"}, {"name": "u", "arguments": {}}],

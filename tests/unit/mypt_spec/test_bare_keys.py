@@ -1,0 +1,171 @@
+"""Calls in JSON without quotes around keys, tools that a template writes, and turns that go on after results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_infer.decode import Decoder, SchemaFault
+from mypt_spec import SpecError
+from mypt_spec.bodies.call_tags import BareKeys
+from mypt_spec.bodies.json_body import read_body
+from mypt_spec.dialect import families
+from mypt_spec.encoder import tag_ids
+from mypt_spec.episode import Place
+from mypt_spec.table_file import load_table
+from mypt_train.data.encode_line import Encoder, Options
+from mypt_train.export.answers import answers
+from mypt_train.export.response_template import response_template
+from mypt_train.export.tokenizer_file import ExportError
+from tests.support import vocabulary
+from tests.support.build import Record, assistant, call, calls, chat, function, lines, tool, user
+from tests.support.fast_paths import assert_same_ids
+
+GEMMA = mypt_spec.dialect("gemma4")
+BARE = GEMMA.table.openers["tool_call"].body
+TOOLS = [function("f", {"q": {"type": "string"}, "N": {"type": "integer"}}, required=["q"])]
+RESULTS = [tool("r", tool_call_id="a"), tool("s", tool_call_id="b")]
+
+
+def record(arguments: Record | None = None, **more: Any) -> Record:
+    two = call("f", arguments or {"q": "x", "N": 1}, id="a"), call("f", {"q": ""}, id="b")
+    return chat(user("Q"), calls(*two), *RESULTS, assistant("A"), tools=TOOLS, **more)
+
+
+def codes(row: Record) -> list[str]:
+    return [finding.code for finding in GEMMA.check(row)[1]]
+
+
+def test_keys_are_sorted_and_strings_are_as_they_are() -> None:
+    episode, findings = GEMMA.check(record({"q": 'a\n"b"', "N": 1}))
+    assert episode is not None
+    assert findings == []
+    assert '<|tool_call>call:f{N:1,q:<|"|>a\n"b"<|"|>}<tool_call|>' in GEMMA.serialize(episode)
+    back = GEMMA.write(episode)
+    assert back["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"N": 1, "q": 'a\n"b"'}
+    assert GEMMA.read(back)[0] == episode
+    assert GEMMA.parse(GEMMA.serialize(episode))[0] == episode
+
+
+@pytest.mark.parametrize("value", ['a<|"|>b', {"a:b": 1}, {" a": 1}, {"": 1}, [{"{": 'x<|"|>'}]])
+def test_what_no_escape_can_say_is_refused(value: Any) -> None:
+    assert codes(record({"q": value}))[:1] == ["MYP301"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("{q:1, N:2}", "MYP308"),  # spaces, and the order
+        ('{"q": 1}', "MYP308"),
+        ('{q:<|"|>a}', "MYP304"),
+        ("{q:1,q:2}", "MYP004"),
+        ("[1]", "MYP305"),
+    ],
+)
+def test_other_writings_are_findings(text: str, code: str) -> None:
+    body = read_body(text, BARE, GEMMA.table.literals, Place())
+    assert [finding.code for finding in body.findings] == [code]
+    assert (body.text is None) == (code != "MYP308")
+
+
+def test_words_for_null() -> None:
+    bare = BareKeys("~", "None")
+    assert bare.write([None, "None"]) == "[None,~None~]"
+    assert bare.read("[None,~None~]") == [None, "None"]
+
+
+def test_a_model_stops_at_the_tag_of_a_result() -> None:
+    """The tag is trained after calls, and not before the second result."""
+    episode, _ = GEMMA.check(record())
+    assert episode is not None
+    encoded = GEMMA.encode(episode)
+    said = '<|tool_call>call:f{N:1,q:<|"|>x<|"|>}<tool_call|><|tool_call>call:f{q:<|"|><|"|>}<tool_call|>'
+    trained = GEMMA.tokenizer.decode(encoded.ids[encoded.loss == 1])
+    assert trained == f"{said}<|tool_response>A<turn|>"
+    assert GEMMA.parse_ids(encoded.ids) == (episode, [])
+    start = encoded.ids.tolist().index(GEMMA.table.special["<|tool_response>"])
+    ended, _ = GEMMA.parse_ids(encoded.ids[: start + 1])
+    assert ended == GEMMA.parse_ids(encoded.ids[:start])[0]
+
+
+def test_the_decoder_writes_calls_and_the_stop() -> None:
+    d = vocabulary.small("gemma4")
+    decoder, special = Decoder(d, TOOLS), d.table.special
+    prompt, _ = d.read(chat(user("Q"), tools=TOOLS))
+    assert prompt is not None
+    state = decoder.start(decoder.ids_of(prompt))
+
+    def after(text: str) -> Any:
+        ids = [i for event in d.lex(text) for i in tag_ids(event, d.table, d.tokenizer)]
+        return decoder.run(state, ids)
+
+    called = after('<|tool_call>call:f{N:1,q:<|"|>{"a": 1}<|"|>}<tool_call|>')
+    assert {*decoder.ids(called)} == {special["<|tool_call>"], special["<|tool_response>"]}
+    assert not decoder.final(called)
+    assert decoder.final(decoder.next(called, special["<|tool_response>"]))
+    for text in ("{N:1}", '{q:<|"|>x<|"|>,N:1}', '{"q": 1}', "{q:1}"):  # q is required, and last
+        with pytest.raises(ValueError, match=r"."):
+            after(f"<|tool_call>call:f{text}<tool_call|>")
+    with pytest.raises(SchemaFault, match="escapes"):
+        Decoder(d, [function("f", {"a:b": {"type": "string"}})])
+
+
+def test_tools_that_a_template_wrote_have_no_record() -> None:
+    episode, _ = GEMMA.check(record())
+    assert episode is not None
+    assert GEMMA.write(episode)["tools"] == TOOLS == GEMMA.adapter.tools(episode)
+    parsed, _ = GEMMA.parse(GEMMA.serialize(episode))
+    assert parsed is not None
+    findings = GEMMA.validate(parsed)
+    assert [finding.code for finding in findings] == ["MYP258"]
+    assert "definitions that a template wrote" in findings[0].message
+    with pytest.raises(ValueError, match="definitions that a template wrote"):
+        GEMMA.write(parsed)
+
+
+def test_tools_that_a_template_refuses_are_a_finding() -> None:
+    assert codes(chat(tools=[function("f", required=5)])) == ["MYP128", "MYP340"]
+
+
+def test_tools_that_spell_a_tag_are_refused() -> None:
+    tools = [function("f", {"<turn|>": {"type": "string"}})]
+    assert codes(chat(tools=tools)) == ["MYP301"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("bare_keys = { quote = '<|\"|>' }\n", "", "the body bare_keys needs a column bare_keys"),
+        ("quote = '<|\"|>'", 'quote = ""', '"quote" must be str, not empty'),
+        ("each = true", "each = 1", '"each" must be true or false'),
+        (
+            'body = "template"\n',
+            'body = "text"\n',
+            '"template" is for a block of the body template',
+        ),
+        ('stops = ["RESULT_OPEN"]', 'stops = ["USER_OPEN"]', "names results in it, not USER_OPEN"),
+    ],
+)
+def test_columns_that_mean_nothing_are_refused(old: str, new: str, message: str) -> None:
+    folder = families()["gemma4"]
+    text = (folder / "tokens.toml").read_text(encoding="utf-8")
+    assert old in text
+    with pytest.raises(SpecError, match=message):
+        load_table(text.replace(old, new, 1))
+
+
+def test_servers_are_refused_a_grammar() -> None:
+    with pytest.raises(ExportError, match="keys without quotes"):
+        answers(GEMMA, ["<turn|>"])
+    with pytest.raises(ExportError, match="keys without quotes"):
+        response_template(GEMMA)
+
+
+def test_the_fast_path_writes_the_same() -> None:
+    options = Options(dialect="gemma4")
+    slow = Encoder(options)
+    slow.chats = slow.templates = None
+    rows = [record(), record({"q": "y"}), record({"q": 'a<|"|>'}), chat(user("Q"), assistant("A"))]
+    assert_same_ids(Encoder(options), slow, lines(*rows))
