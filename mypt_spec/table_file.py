@@ -323,9 +323,9 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
             text = f'"stops" of a block with a closing tag names results in it, not {stop.name}'
             need(not closers or stop.role == "result", t.name, text)
             fine = stop.spelling[0].kind == "special" or not t.body_loss
-            fine = fine and stop is not t and bool(stop.opens)
+            fine = fine and stop is not t and bool(stop.opens) and t.stops.count(stop.name) == 1
             fine = fine and not (stop.trail or stop.loss)
-            text = '"stops" names opening tags of the system, a special piece first, not'
+            text = '"stops" names opening tags of the system once, a special piece first, not'
             need(fine, t.name, f"{text} {[*t.stops]}")
         text = f'"strip" is of a block of text, the body is {t.body!r}'
         need(not t.strip or t.body == "text", t.name, text)

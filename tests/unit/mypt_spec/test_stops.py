@@ -169,6 +169,7 @@ def test_servers_stop_at_the_stops() -> None:
     [
         ('"USER_OPEN", "RE', '"USER", "RE', "\"stops\" names opening tags of the system.*not .'USER', 'RESULTS_OPEN'."),
         ('"USER_OPEN", "RE', '"THINK_OPEN", "RE', "not .'THINK_OPEN'"),
+        ('"USER_OPEN", "RE', '"USER_OPEN", "USER_OPEN", "RE', "of the system once, .*'USER_OPEN', 'USER_OPEN'"),
         ('closes = "think"', 'closes = ["think", "assistant"]\norigin = "model"\ndoc = "x"',
              '"stops" of a block with a closing tag names results in it, not USER_OPEN'),
         ('closes = "think"', 'closes = "think"\nstops = ["USER_OPEN"]',

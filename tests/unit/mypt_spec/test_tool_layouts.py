@@ -97,6 +97,7 @@ def test_a_finding_after_the_tools_has_its_place(tmp_path: Path) -> None:
         (BLOCKS, AFTER, 'in one for "after"'),
         (FIRST.replace("system/tools", "tools"), AFTER, 'in one for "after"'),
         (FIRST.replace('system = "system"\n', ""), "", '"system" needs tools and system in'),
+        (FIRST, AFTER.replace("\\n", ""), 'expected "before" or "after", texts that are not empty'),
         (FIRST, '[options]\nblock = "system"\n', r"and no \[options\]"),
     ],
 )
@@ -149,7 +150,9 @@ def test_what_functions_alone_do_not_say_is_a_finding(tmp_path: Path) -> None:
     assert d.write(episode) == record
 
 
-@pytest.mark.parametrize("body", ["{tools}", "[{tool}", "[{tool}]x", "{tool:9}", "x{tool}"])
+@pytest.mark.parametrize(
+    "body", ["{tools}", "[{tool}", "[{tool}]x", "{tool:9}", "x{tool}", "{function}{function}"]
+)
 def test_no_other_pattern_is_a_body(body: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match='"body" must be a kind of body, or a pattern of JSON'):
         nested(tmp_path, body=body)
