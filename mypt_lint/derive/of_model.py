@@ -8,6 +8,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +33,8 @@ from mypt_spec.tokenizer.proved import cache_folder
 
 NAME = "chat-template"
 FOLDERS = 8  # formats and families that are kept at most
-_PROVED, _FAMILY = "PROVED.txt", "FAMILY.txt"
+_PROVED, _FAMILY, _SUM = "PROVED.txt", "FAMILY.txt", "SHA256.txt"
+_HOUR = 3600  # seconds
 _CONVERSATIONS = 10  # of each level, to recognize a family
 
 
@@ -64,17 +66,17 @@ def family_of(source: ModelFolder) -> str:
     a user without a home, if it cannot be kept.
     """
     folder = cache_folder() / "formats" / _digest(source.fingerprint, {})
-    file = folder / _FAMILY
-    if file.is_file():
-        os.utime(folder)
-    else:
-        names = sorted({*mypt_spec.dialects(), *families()} - {*detectable_dialects()})
-        with Renderings(source) as render:
-            names = with_tags(names, render.text(chat("Hi", "Yes")) or "")
-            counts = {name: _count(mypt_spec.dialect(name), render) for name in names}
-        best = [name for name in names if counts[name] == max(counts.values()) > 0]
-        _write(folder, {_FAMILY: either(best) if best else ""})
-    return file.read_text(encoding="utf-8")
+    _keep(folder, lambda: {_FAMILY: _family(source)})
+    return (folder / _FAMILY).read_text(encoding="utf-8")
+
+
+def _family(source: ModelFolder) -> str:
+    names = sorted({*mypt_spec.dialects(), *families()} - {*detectable_dialects()})
+    with Renderings(source) as render:
+        names = with_tags(names, render.text(chat("Hi", "Yes")) or "")
+        counts = {name: _count(mypt_spec.dialect(name), render) for name in names}
+    best = [name for name in names if counts[name] == max(counts.values()) > 0]
+    return either(best) if best else ""
 
 
 def report_family(source: ModelFolder, say: Callable[[str], None]) -> None:
@@ -98,13 +100,8 @@ def _count(dialect: Dialect, render: Renderings) -> int:
 def _format_of(model: Path, say: Callable[[str], None]) -> str:
     source = ModelFolder(str(model))
     folder = cache_folder() / "formats" / _digest(source.fingerprint, source.files)
-    proved = folder / _PROVED
-    if proved.is_file():
-        os.utime(folder)
-    else:
-        with waiting("deriving a format from the chat template"):
-            _derive(source, folder)
-    says = proved.read_text(encoding="utf-8")
+    _keep(folder, lambda: _derived(source))
+    says = (folder / _PROVED).read_text(encoding="utf-8")
     if not (folder / "tokens.toml").is_file():
         raise UsageError(
             f"{model}: no format could be derived from its chat template ({says}); name one that "
@@ -115,9 +112,7 @@ def _format_of(model: Path, say: Callable[[str], None]) -> str:
 
 
 def _digest(fingerprint: str, files: Mapping[str, bytes]) -> str:
-    digest = hashlib.sha256(fingerprint.encode())
-    for name, content in sorted(files.items()):
-        digest.update(name.encode() + hashlib.sha256(content).digest())
+    digest = hashlib.sha256(fingerprint.encode() + _sum(files))
     code = [Path(__file__).parents[1], Path(mypt_spec.__file__).parent]
     paths = [file for package in code for file in sorted(package.rglob("*.py"))]
     for file in paths + sorted(grammar_root().rglob("*.toml")):
@@ -125,9 +120,15 @@ def _digest(fingerprint: str, files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _derive(source: ModelFolder, folder: Path) -> None:
-    """Writes what is derived to a folder."""
-    derived = derive(source, NAME)
+def _sum(files: Mapping[str, bytes]) -> bytes:
+    rows = [name.encode() + hashlib.sha256(files[name]).digest() for name in sorted(files)]
+    return hashlib.sha256(b"".join(rows)).hexdigest().encode()
+
+
+def _derived(source: ModelFolder) -> dict[str, str]:
+    """Returns the files of what is derived, and what is proved of it."""
+    with waiting("deriving a format from the chat template"):
+        derived = derive(source, NAME)
     names: dict[str, list[str]] = {}
     for level in derived.levels:
         names.setdefault("" if level.is_proved else level.reason, []).append(level.name)
@@ -135,21 +136,30 @@ def _derive(source: ModelFolder, folder: Path) -> None:
     proved += "".join(f"; not {', '.join(left)}: {why}" for why, left in names.items())
     if derived.shape is not None and derived.shape.lacks:
         proved += f"; without the options {', '.join(derived.shape.lacks)}"
-    _write(folder, derived.files | {_PROVED: proved})
+    return derived.files | {_PROVED: proved}
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Writes files to a folder of the cache that has its name only when it is complete."""
+def _keep(folder: Path, make: Callable[[], dict[str, str]]) -> None:
+    """Makes the files of a folder of the cache, which has its name only when it is complete.
+
+    If they are there as they were written, they are not made again.
+    """
+    stored = {file.name: file.read_bytes() for file in folder.glob("*")}
+    if stored.pop(_SUM, b"") == _sum(stored):
+        os.utime(folder)
+        return
+    files = {name: text.encode() for name, text in make().items()}
     part = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}")
     part.mkdir(parents=True)
-    for name, text in files.items():
-        (part / name).write_text(text, encoding="utf-8")
-    if not all((folder / name).is_file() for name in files):  # its removal was interrupted
-        shutil.rmtree(folder, ignore_errors=True)
+    for name, content in (files | {_SUM: _sum(files)}).items():
+        (part / name).write_bytes(content)
+    shutil.rmtree(folder, ignore_errors=True)  # it was damaged
     try:
         part.rename(folder)
     except OSError:  # another process was faster
         shutil.rmtree(part)
-    ages = sorted(folder.parent.iterdir(), key=lambda other: other.stat().st_mtime_ns)
-    for other in ages[:-FOLDERS]:
+    ages = sorted((other.stat().st_mtime, other) for other in folder.parent.iterdir())
+    folders = [other for _, other in ages if not other.suffix]
+    parts = [other for age, other in ages if other.suffix and age < time.time() - _HOUR]
+    for other in folders[:-FOLDERS] + parts:  # a process was killed while it wrote a part
         shutil.rmtree(other, ignore_errors=True)

@@ -1,6 +1,8 @@
 """The format of a model that names none: derived from its chat template, once."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,11 @@ def test_a_format_is_derived_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert says[0] == says[1]
     Path(name, "PROVED.txt").unlink()  # as a removal leaves it that was interrupted
     assert dialect_of_model(tmp_path / "model", None) == name
+    table = Path(name, "tokens.toml")
+    whole = table.read_text(encoding="utf-8")
+    table.write_text(whole[:300], encoding="utf-8")  # as a full disk leaves it
+    assert dialect_of_model(tmp_path / "model", None) == name
+    assert table.read_text(encoding="utf-8") == whole
     other = TEMPLATE.replace("assistant", "bot")
     with pytest.raises(ModelError, match="and before an earlier answer is") as error:
         dialect_of_model(model(tmp_path / "other", other), None)
@@ -77,9 +84,13 @@ def test_a_cache_keeps_the_formats_used_last(
     for number in range(FOLDERS + 2):
         (cache / f"old{number}").mkdir()
         (cache / f"old{number}" / "file").touch()
+    for number, age in enumerate((10, 7200)):
+        (cache / f"part.{number}").mkdir()  # of a process that is killed while it writes
+        os.utime(cache / f"part.{number}", (time.time() - age,) * 2)
     assert Path(dialect_of_model(folder, None)) == used
     dialect_of_model(model(tmp_path / "other", TEMPLATE.replace("im_", "")), None)
-    assert len([*cache.iterdir()]) == FOLDERS
+    assert len([*cache.iterdir()]) == FOLDERS + 1
+    assert [part.name for part in cache.glob("part.*")] == ["part.0"]
     assert used.is_dir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "config.json"))
     with pytest.raises(ModelError, match="set XDG_CACHE_HOME"):
