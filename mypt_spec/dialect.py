@@ -17,6 +17,7 @@ from typing import Any, cast
 from mypt_spec import automaton as _automaton
 from mypt_spec.adapters.base import Adapter, Reader, Unread
 from mypt_spec.automaton import Automaton
+from mypt_spec.bodies.call_tags import BareKeys
 from mypt_spec.damage.untagged import with_tags
 from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments
 from mypt_spec.episode import Episode, Event, Place, events_of
@@ -34,7 +35,7 @@ from mypt_spec.states import result_opener, split_states
 from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import grammar_root, load_table
 from mypt_spec.tokenizer.tokenizer import Tokenizer
-from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, match_required
+from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, match_required, with_texts
 from mypt_spec.validator import Outcome, Run
 
 _PACKAGE = Path(__file__).parent
@@ -513,6 +514,8 @@ def _on(vocabulary: Vocabulary | None, bare: Dialect, folder: Path) -> Dialect:
     try:
         if required is not None:
             vocabulary = match_required(vocabulary, required)
+        if isinstance(bare.table.tagged, BareKeys):
+            vocabulary = with_texts(vocabulary, bare.table.tagged.marks)
         unfit = next((tag for tag in bare.table.special if tag in vocabulary.unfit), None)
         if unfit is not None:
             raise ValueError(f"the vocabulary: the tag {unfit!r} {vocabulary.unfit[unfit]}")

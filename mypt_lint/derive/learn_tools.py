@@ -23,7 +23,7 @@ from mypt_spec.bodies.definitions import blocks_of, write_definitions
 from mypt_spec.bodies.json_body import call_text
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.table import TOOL_TAGS
-from mypt_spec.templates.sandbox import ToolTemplate, compiled
+from mypt_spec.templates.sandbox import ToolTemplate
 
 _S, _Q, _A, _X, _R, _R2 = words(6)
 _T = words(10)[-1]
@@ -171,12 +171,15 @@ class ToolsLearner:
         values = {"messages": chat(_Q), "add_generation_prompt": False} | template.tokens
         sets = "".join(f"{{%- set {k} = {canonical(v, _NO_TAG)} -%}}" for k, v in values.items())
         whole = f"{sets}{{%- set text %}}{template.text}{{% endset -%}}"
-        write = compiled(whole + "{{- text -}}")
-        lists = [conversation("tools", seed, 0).get("tools", []) for seed in range(_LISTS)]
-        texts = [write(tools=[tool])[0] for tools in lists for tool in tools]
-        two, before, after = write(tools=TOOLS)[0], _shared(texts), _shared(texts, -1)
+        write = ToolTemplate(f"{whole}{{{{- text -}}}}").write
+        lists = [conversation("tools", seed, 0).get("tools") for seed in range(_LISTS)]
+        try:
+            one, two, *texts = map(write, [TOOLS[:1], TOOLS, *filter(None, lists)])
+        except ValueError as error:
+            raise NotLearnedError(str(error)) from None
+        before, after = _shared(texts), _shared(texts, -1)
         tag = ["", *LIKELY_SPECIAL.findall(before)][-1]
-        each = tag != "" and two.count(tag) > texts[0].count(tag)
+        each = tag != "" and two.count(tag) > one.count(tag)
         if each:  # the tag opens each, and the one before the second closes the first
             before, after = tag, LIKELY_SPECIAL.findall(two[: two.rindex(tag)])[-1]
         cut = f".partition({canonical(before, _NO_TAG)})[2].rpartition({canonical(after, _NO_TAG)})"

@@ -22,8 +22,9 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -86,6 +87,23 @@ class Vocabulary:
     def copy(self) -> dict[str, bytes]:
         """Returns the file that is kept beside what was made with it, by its name."""
         return {self.file: self.data}
+
+
+def with_texts(vocabulary: Vocabulary, tags: Iterable[str]) -> Vocabulary:
+    """Returns the vocabulary with some of its special tokens as text, each a piece by itself."""
+    texts = {tag: vocabulary.special[tag] for tag in tags if tag in vocabulary.special}
+    if not texts:
+        return vocabulary
+    words = "|".join(map(re.escape, texts))
+    ranks = vocabulary.ranks | {tag.encode(): i for tag, i in texts.items()}
+    return replace(
+        vocabulary,
+        name=f"{vocabulary.name} {' '.join(texts)}",
+        ranks=ranks,
+        special={tag: i for tag, i in vocabulary.special.items() if tag not in texts},
+        patterns=(words, *(f"{words}|{pattern}" for pattern in vocabulary.patterns)),
+        ids=IdSet.from_ids(ranks.values()),
+    )
 
 
 def from_ranks(data: bytes, path: str) -> Vocabulary:

