@@ -176,7 +176,7 @@ def _masked(dialect: Dialect, aligned: Aligned, episode: Episode) -> str:
         theirs[span.end : until] = ours[span.end : until]
     for i in aligned.other_prompts:
         start = max((p.end for p in pieces if p.message < i), default=0)
-        until = min((p.start for p in pieces if p.message >= i), default=start)
+        until = min((p.start for p in pieces if p.message >= i), default=len(text))
         theirs[start:until] = ours[start:until]
     masks = (zip(text, mask, strict=False) for mask in (ours, theirs))
     masked = ("".join(char if loss else "_" for char, loss in mask) for mask in masks)

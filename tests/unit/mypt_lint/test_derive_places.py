@@ -9,6 +9,8 @@ import pytest
 from mypt_infer.decode import Decoder
 from mypt_lint.derive.conversations import conversation
 from mypt_lint.derive.derive import derive
+from mypt_lint.derive.probe import Renderings
+from mypt_lint.derive.proof import Level, prove
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
 from mypt_spec import Dialect
@@ -17,6 +19,7 @@ from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import assistant, chat, function, lines, user
 from tests.support.fast_paths import assert_same_ids
+from tests.unit.mypt_lint.test_derive import LEADS
 
 TURNS = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'tool' %}<result>"
@@ -133,3 +136,15 @@ def test_white_space_may_part_a_call_from_the_header(
     begin, rest = ([i for part in parts for i in part] for parts in (ids[:prompt], ids[prompt:]))
     decoder = Decoder(leaves, [function("f", {})])
     assert decoder.final(decoder.run(decoder.start(begin), rest))
+
+
+def test_a_mask_is_not_compared_in_the_header_of_a_blank_answer(tmp_path: Path) -> None:
+    """The prompt opens a thought, which the header of an answer without one does not begin with."""
+    file = tmp_path / "template.jinja"
+    file.write_text(LEADS, encoding="utf-8")
+    model = ModelFolder(str(file))
+    dialect = derive(model, "toy", conversations=5).load(tmp_path)
+    with Renderings(model) as render:
+        render.stop = "<|end|>"
+        level = prove(dialect, render, Level("chat"), range(-8, 0), model, blanks=1)
+    assert (level.equal, level.reason) == (8, "")
