@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -73,6 +72,8 @@ def write_folder(file: Path, out: Path) -> None:
     Raises UsageError if transformers cannot read the file, or does not find all weights in it.
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is fetched
+    from importlib.metadata import version
+
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging as transformers_logging

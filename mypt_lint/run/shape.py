@@ -45,10 +45,9 @@ def with_shape(settings: Settings, source: Source, *, definite: bool) -> tuple[S
             f"{name} reads its own records alone, because no records.toml describes them: leave "
             "out --records or --dialect"
         )
-    native = None if name == AUTO else _reader(name)
-    if requested not in DETECTABLE and native is not None:
+    if requested not in DETECTABLE and name != AUTO:
         first, source = beginning(source, least=1)
-        if not first or not _errors(native(first[0])):
+        if not first or not _errors(_reader(name)(first[0])):
             return settings, source
     beginning_records, source = beginning(source)
     shape = requested if requested in DETECTABLE else ""

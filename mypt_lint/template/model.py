@@ -170,7 +170,12 @@ class _OneTemplate:
             aligned = [o for o in outcomes if isinstance(o, Aligned) and _PRINTED not in o.text]
             return sum(not one.missing for one in aligned), len(aligned)
 
-        return max(FORMS, key=score)  # of equals the first
+        scores = dict[Form, tuple[int, int]]()
+        for form in FORMS:
+            scores[form] = score(form)
+            if scores[form] == (len(rows), len(rows)):
+                break  # no other form writes more
+        return max(scores, key=scores.__getitem__)  # of equals the first
 
 
 class ModelFolder:

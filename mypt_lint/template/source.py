@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of, text_of
 from mypt_spec import dialect, dialects
@@ -35,6 +37,12 @@ class Template:
     stops: frozenset[str]
     assumed: frozenset[str] = frozenset()
     options: dict[str, Any] = field(default_factory=dict)
+
+
+class _Tokenizer(msgspec.Struct):
+    """What is read of a `tokenizer.json`."""
+
+    added_tokens: Any = None
 
 
 def load(path: str) -> list[Template]:
@@ -149,7 +157,12 @@ def _stops(config: dict[str, Any], here: Path) -> frozenset[str]:
 def added_tokens(here: Path) -> list[dict[str, Any]]:
     """Returns the added tokens of the `tokenizer.json` in a folder. Raises UsageError."""
     file = here / "tokenizer.json"
-    rows = (_json(file).get("added_tokens") or []) if file.is_file() else []
+    if not file.is_file():
+        return []
+    try:  # of a file of megabytes, the other values are skipped
+        rows = msgspec.json.decode(file.read_bytes(), type=_Tokenizer).added_tokens or []
+    except (OSError, ValueError):  # `_json` says what is wrong
+        rows = _json(file).get("added_tokens") or []
     if not isinstance(rows, list) or not all(
         isinstance(row, dict)
         and isinstance(row.get("id"), int)
