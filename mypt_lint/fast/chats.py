@@ -26,15 +26,14 @@ from mypt_records.checks.tools import NAME
 from mypt_records.checks.wording import worded
 from mypt_records.reading import LABELS
 from mypt_records.shapes import read
+from mypt_records.shapes.openai import THOUGHTS
 from mypt_records.written import holds_calls
 from mypt_spec.bodies.plain_schema import plain_tools, written
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.memo import Memo
 
 _LONGEST = 1 << 20  # bytes of a line
-_TEXTS = frozenset({
-    "content", "value", "text", "reasoning_content", "thinking", "reasoning", "tool_call_id",
-})  # fmt: skip
+_TEXTS = frozenset({"content", "value", "text", "tool_call_id", *THOUGHTS})
 _ROLE = frozenset({"from", "role"})
 # Findings about these depend on their values: the help about a label that is a number names one.
 _READ_VALUES = frozenset({"tools", "functions", "language", *LABELS})
@@ -42,9 +41,8 @@ _NOT_CACHEABLE = frozenset({"text", "history", "response_format"})
 _SMALL = 1 << 53
 _WRITTEN = (str, bool, type(None))
 _LISTS, _ROOM = 2000, 8 << 20  # lists of tools that are remembered; bytes of all
-_NAME = b"name "  # begins the keys of names among those of JSON values
-_OF_CALL = frozenset({"id", "type", "function"})
-_OF_FUNCTION = frozenset({"name", "arguments"})
+_OF_CALL = frozenset({"id", "type", "function", "name", "arguments"})
+Tools = tuple[list[str], Declared]  # with their names
 
 
 class ChatSkeletons:
@@ -56,7 +54,7 @@ class ChatSkeletons:
     def __init__(self, checker: Checker) -> None:
         self.longest = min(_LONGEST, _LONGEST if checker.formatless else longest(checker))
         self.checker, d = checker, checker.dialect
-        self._declared = Memo[bytes, Declared | None](_LISTS, room=_ROOM)
+        self._tools = Memo[bytes, Tools | None](_LISTS, room=_ROOM)
         self.texts = None if checker.formatless else CleanTexts(d.table, d.automaton)
         self.controls = [strings_of(table).pattern for table in ("formats", "thoughts")]
         self.encode = msgspec.json.Encoder().encode
@@ -72,10 +70,8 @@ class ChatSkeletons:
         if not self._are_clean(list(texts.signs)):
             raise NoSkeletonError
         if calls and (record.get("tools") or "functions" in record):
-            tools = out.tools
-            if tools is None or not all(
-                name in tools.names and tools.fit(name, [a]) for name, a in calls
-            ):
+            names, tools = out.tools or ([], Declared(b"", {}))
+            if not all(name in names and tools.fit(name, [value]) for name, value in calls):
                 raise NoSkeletonError("something may be found in a call")
         return out
 
@@ -107,8 +103,8 @@ class ChatSkeletons:
         encoded = self.encode(value)
         out.strings += unescaped_quotes(encoded) // 2
         if key == "tools" and kind is list and value and self.texts is None:
-            out.tools = self._clean_tools(value, encoded)
-            return value if out.tools is None else [texts.hidden(value, encoded)]
+            out.tools = self._clean_tools(value, encoded) or ()
+            return [texts.hidden(value, None)] if out.tools else value
         if key[:1] != "_":
             return value
         out.others[f"/{escape(key)}"] = value
@@ -125,26 +121,24 @@ class ChatSkeletons:
             return False
         return self.texts is None or self.texts.are_clean(texts)
 
-    def _clean_tools(self, value: list[Any], encoded: bytes) -> Declared | None:
+    def _clean_tools(self, value: list[Any], encoded: bytes) -> Tools | None:
         """Returns definitions that are clean by themselves; None for others."""
-        if encoded in self._declared.entries:
-            return self._declared.entries[encoded]
-        plain = plain_tools(encoded)
-        parameters = {} if plain is None else plain[1]
-        clean = plain is not None and (
-            all(map(NAME.fullmatch, parameters))
+        if encoded in self._tools.entries:
+            return self._tools.entries[encoded]
+        tools, parameters = plain_tools(encoded) or (None, {})
+        names = [*parameters]
+        clean = tools is not None and (
+            all(map(NAME.fullmatch, names))
             and all(p is msgspec.UNSET or p.type is not msgspec.UNSET for p in parameters.values())
-            and unescaped_quotes(written(plain[0])) == unescaped_quotes(encoded)
+            and unescaped_quotes(written(tools)) == unescaped_quotes(encoded)
         )
-        names, declared = [*parameters], None
         if not clean and encoded.count(b"[") + encoded.count(b"{") <= DEEP:
             record = self.decode(CHAT + encoded + b"}")
-            tools = read(record, self.checker.shape).tools or ()
-            names = [tool.name.text for tool in tools if tool.name is not None]
+            chat = read(record, self.checker.shape)
+            names = [tool.name.text for tool in chat.tools or () if tool.name is not None]
             clean = len(names) == len(value) and not self.checker.record_findings(record)
-        if clean:
-            declared = Declared(encoded, parameters, names)
-        return self._declared.keep(encoded, declared, len(encoded))
+        declared = (names, Declared(encoded, parameters)) if clean else None
+        return self._tools.keep(encoded, declared, len(encoded))
 
     def _message(self, message: dict[str, Any], texts: Placeholders, calls: list[Any]) -> Any:
         """Returns a message as it is in the rest. Raises NoSkeletonError for unknown values."""
@@ -153,9 +147,10 @@ class ChatSkeletons:
         for key, value in message.items():
             if value.__class__ is str:
                 strings += 1
-                out[key] = texts.of(value) if key in _TEXTS else value
                 if key == "name":  # that of a call before has its sign
-                    out[key] = texts.placeholders.get(_NAME + value.encode(), value)
+                    out[key] = texts.placeholders.get(value, value)
+                else:
+                    out[key] = texts.of(value) if key in _TEXTS else value
             elif value is None or value.__class__ is bool or value == []:
                 out[key] = value
             elif key == "tool_calls" and self.texts is None and value.__class__ is list:
@@ -168,34 +163,24 @@ class ChatSkeletons:
     def _call(self, call: Any, texts: Placeholders, calls: list[Any]) -> dict[str, Any]:
         """Returns a call as it is in the rest, and notes it. Raises NoSkeletonError for others."""
         function = call.get("function") if call.__class__ is dict else None
-        if function.__class__ is not dict or not (
-            call.keys() <= _OF_CALL and function.keys() == _OF_FUNCTION
-        ):
+        if function.__class__ is not dict or {*call, *function} - _OF_CALL:
             raise NoSkeletonError
-        name, arguments = function["name"], function["arguments"]
-        texts.out.strings += len(call) + 3
-        value = self.decode(arguments) if arguments.__class__ is str else arguments
-        if name.__class__ is not str or value.__class__ is not dict or None in value.values():
+        name, arguments, ident = function.get("name"), function.get("arguments"), call.get("id")
+        is_text = arguments.__class__ is str
+        value = self.decode(arguments) if is_text else arguments
+        if value.__class__ is not dict or None in value.values() or name.__class__ is not str:
             raise NoSkeletonError
         encoded = self.encode(value)
-        if encoded.count(b"[") + encoded.count(b"{") > DEEP:
-            raise NoSkeletonError("deep")
-        key, quotes = encoded, unescaped_quotes(encoded)
-        if value is not arguments:
-            key = b'"' + arguments.encode()
-            if quotes != unescaped_quotes(key) - 1:
-                raise NoSkeletonError("a key occurs twice")
-            quotes = 2
-        texts.out.strings += quotes // 2
+        quotes = unescaped_quotes(encoded)
+        if encoded.count(b"[") + encoded.count(b"{") > DEEP or (
+            is_text and quotes != unescaped_quotes(arguments.encode())  # a key occurs twice
+        ):
+            raise NoSkeletonError
+        strings = [*call, *call.values(), *function, *function.values()]
+        texts.out.strings += sum(text.__class__ is str for text in strings)
+        texts.out.strings += 0 if is_text else quotes // 2
+        sign = texts.hidden(arguments, len(calls))
         calls.append((name, value))
-        sign = texts.hidden(arguments, key)
-        function = {"name": texts.hidden(name, _NAME + name.encode()) if name else name}
-        out = {"function": function | {"arguments": {sign: 0} if value is arguments else sign}}
-        for other in call.keys() - out.keys():
-            text = call[other]
-            if text.__class__ is str:
-                texts.out.strings += 1
-            elif text is not None:
-                raise NoSkeletonError
-            out[other] = texts.of(text) if other == "id" and text else text
-        return out
+        rest = {"name": texts.hidden(name, name), "arguments": sign if is_text else {sign: 0}}
+        is_signed = ident.__class__ is str and ident
+        return call | {"function": function | rest} | ({"id": texts.of(ident)} if is_signed else {})

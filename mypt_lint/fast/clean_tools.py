@@ -187,14 +187,13 @@ class CleanTools:
 class Declared:
     """The parameters of a list of tools, as JSON or as `plain_tools` returns them.
 
-    `plain` are those that it returns by their names, if any; `names` are those of all tools, where
-    they are known.
+    `plain` are those that it returns by their names, if any.
     """
 
-    __slots__ = ("_schemas", "names", "plain", "tools")  # many are kept
+    __slots__ = ("_schemas", "plain", "tools")  # many are kept
 
-    def __init__(self, tools: Any, plain: Mapping[str, Any], names: Sequence[str] = ()) -> None:
-        self.tools, self.plain, self.names = tools, plain, names
+    def __init__(self, tools: Any, plain: Mapping[str, Any]) -> None:
+        self.tools, self.plain = tools, plain
         self._schemas: dict[str, Any] | None = None
 
     def _schema(self, name: str) -> Any:

@@ -32,11 +32,7 @@ class FastChecker:
                 items = [item.at_row(row + i) for item in out[-1][1]]
             elif self.by_model and (chat := clean[n]):
                 self.by_model.model.stopped = 0
-                items = []
-                if chat.findings:
-                    where = {"row": row + i, "filename": filename}
-                    items = [*self.checker.locate(chat.findings, raw, **where, unique=True)]
-                    items.sort(key=lambda item: item.sort_key)
+                items = self.cache.located(chat.findings, raw, row=row + i, filename=filename)
             elif self.checker.by_model:  # what it makes of a text is no matter of its skeleton
                 items = self.checker.line(raw, row=row + i, filename=filename)
             else:

@@ -97,6 +97,12 @@ class FindingsCache:
             findings = None
         if findings is None:
             return self.checker.line(raw, row=row, filename=filename)
+        return self.located(findings, raw, row=row, filename=filename)
+
+    def located(
+        self, findings: list[Finding], raw: bytes, *, row: int, filename: str
+    ) -> list[Diagnostic]:
+        """Returns findings about a line in which no key occurs twice, in order of place."""
         if not findings:
             return []
         diagnostics = self.checker.locate(findings, raw, row=row, filename=filename, unique=True)

@@ -73,8 +73,8 @@ class Skeleton:
 
     Texts are by the code point of the sign, JSON values by the sign. `others` are values, by their
     pointers, that other values replace. `strings` counts the strings of the original record, keys
-    too. `foreign`: it is one of other tools, whose texts may be JSON; `tools` are those that a sign
-    replaces.
+    too. `foreign`: it is one of other tools, whose texts may be JSON. `tools` begins with the
+    names of the tools that a sign replaces.
     """
 
     rest: dict[str, Any] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Skeleton:
     others: dict[str, Any] = field(default_factory=dict)
     strings: int = 0
     foreign: bool = False
-    tools: Any = None
+    tools: Any = ()
 
     @property
     def example(self) -> Any:
@@ -229,7 +229,7 @@ class Placeholders:
     def __init__(self, out: Skeleton) -> None:
         self.out = out
         self.signs: dict[str, str] = {}  # signs by text
-        self.placeholders: dict[bytes, str] = {}  # by encoded value
+        self.placeholders: dict[Any, str] = {}  # of JSON values, such as by these as JSON
 
     def of(self, text: str) -> str:
         """Returns the sign of a text; empty, itself. Raises NoSkeletonError for a blank one."""
@@ -248,14 +248,14 @@ class Placeholders:
             self.out.texts[number] = text
         return sign
 
-    def hidden(self, value: Any, encoded: bytes) -> Any:
-        """Returns the sign of a JSON value."""
-        sign = self.placeholders.get(encoded)
+    def hidden(self, value: Any, key: Any) -> Any:
+        """Returns the sign of a JSON value; values of one key share one."""
+        sign = self.placeholders.get(key)
         if sign is None:
             number = _VALUES + len(self.placeholders)
             if number >= _END:
                 raise NoSkeletonError("too many values")
-            sign = self.placeholders[encoded] = chr(number)
+            sign = self.placeholders[key] = chr(number)
             self.out.values[sign] = value
         return sign
 
@@ -361,9 +361,9 @@ class _Work(Placeholders):
         """Returns pieces as one text, with signs for those that do not stay."""
         return "".join([self.sign(piece) if i % 2 else piece for i, piece in enumerate(pieces)])
 
-    def hidden(self, value: Any, encoded: bytes) -> Any:
+    def hidden(self, value: Any, key: Any) -> Any:
         """Returns the sign of a JSON value; the value itself where a string in it spells a tag."""
-        return value if self.texts.tagged(value, encoded) else super().hidden(value, encoded)
+        return value if self.texts.tagged(value, key) else super().hidden(value, key)
 
 
 def _finder(pattern: re.Pattern[str]) -> Callable[[str], Spans]:

@@ -10,6 +10,7 @@ options. Each line is still rendered.
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.findings_cache import FindingsCache
 from mypt_lint.fast.skeleton import SIGN, Skeleton
 from mypt_lint.template.align import Aligned
-from mypt_lint.template.model import Arguments, ModelFolder, arguments_of, packed
+from mypt_lint.template.model import PLAIN, Arguments, ModelFolder, arguments_of
 from mypt_records.chat import Chat
 from mypt_records.shapes import read
 from mypt_spec.findings import Finding
@@ -84,16 +85,12 @@ class CleanChats:
         outcomes = zip(recipes, calls, self.model.outcomes(calls), strict=False)
         for (i, chat, skeleton), arguments, outcome in outcomes:
             findings = [*self.model.findings(outcome, chat)]
-            if skeleton.values and self.model.stray_tag(arguments):
+            is_right = all(f.severity != "error" and f.span is None for f in findings)
+            if is_right and skeleton.values:
+                is_right = not self.model.stray_tag(arguments)
+            if not isinstance(outcome, Aligned) or not is_right:
                 continue
-            if (
-                isinstance(outcome, Aligned)
-                and all(
-                    name in outcome.text
-                    for name in (skeleton.tools.names if skeleton.tools else ())
-                )
-                and all(f.severity != "error" and f.span is None for f in findings)
-            ):
+            if all(name in outcome.text for names in skeleton.tools[:1] for name in names):
                 out[i] = CleanChat(chat, outcome, findings)
         return out
 
@@ -116,13 +113,8 @@ def _filled(recipe: _Recipe, skeleton: Skeleton) -> Arguments:
     """Returns the arguments of a record: those of the skeleton, with the texts of the record."""
     messages, tools, options = arguments_of(recipe.chat)
     messages = [message.copy() for message in messages]
-    texts = skeleton.texts
     for number, name, value in recipe.places:
-        if value.__class__ is not str or value in skeleton.values:
-            messages[number][name] = skeleton.value(value)
-        else:
-            text = texts[ord(value)] if len(value) == 1 else value.translate(texts)
-            messages[number][name] = text
+        messages[number][name] = skeleton.value(value)
     if skeleton.tools:
-        tools = packed(skeleton.value(skeleton.rest["tools"]))
+        tools = marshal.dumps(skeleton.value(skeleton.rest["tools"]), PLAIN)
     return messages, tools, options

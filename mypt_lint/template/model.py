@@ -51,7 +51,7 @@ _STRAY, RENDERING = "stray tag", "rendering"  # facts of a chat
 _OWN = frozenset({"messages", "tools", "add_generation_prompt", "self"})  # no options
 _MAX_OPTIONS = 64
 _MAX_STOPPED = 3
-_PLAIN = 2  # the version of marshal's format without references: equal values, equal bytes
+PLAIN = 2  # the version of marshal's format without references: equal values, equal bytes
 _MAX_TOOLS, _TOOLS_ROOM = 64, 8 << 20  # lists of tools that are kept, and their bytes
 _KINDS = {
     "user": "question", "assistant": "answer", "tool": "result", "system": "system prompt",
@@ -170,11 +170,10 @@ class _OneTemplate:
             aligned = [o for o in outcomes if isinstance(o, Aligned) and _PRINTED not in o.text]
             return sum(not one.missing for one in aligned), len(aligned)
 
-        scores = dict[Form, tuple[int, int]]()
+        scores: dict[Form, tuple[int, int]] = {}
         for form in FORMS:
-            scores[form] = score(form)
-            if scores[form] == (len(rows), len(rows)):
-                break  # no other form writes more
+            if (len(rows), len(rows)) not in scores.values():  # no other form writes more
+                scores[form] = score(form)
         return max(scores, key=scores.__getitem__)  # of equals the first
 
 
@@ -296,24 +295,19 @@ class ModelFolder:
 
     def stray_tag(self, arguments: Arguments) -> str | None:
         """Returns a special token that is not in a text, where nothing would keep it text."""
-        messages, tools, options = arguments
-        rest: list[Any] = []
-        if self._tag_bytes.search(marshal.dumps((messages, options), _PLAIN)):
-            rest = [Aligner.without_texts(messages), options]
-        if tools is not None and self._tag_bytes.search(tools):  # the bytes of strings are in them
-            rest.append(marshal.loads(tools))
-        tag = self._tags.search(json.dumps(rest, ensure_ascii=False)) if rest else None
+        messages, tools, options = arguments  # the bytes of strings are in those of values
+        if not self._tags.search(marshal.dumps((messages, options), PLAIN) + (tools or b"")):
+            return None
+        rest = [Aligner.without_texts(messages), options, tools and marshal.loads(tools)]
+        tags = self.encoder.tags if self.vocabulary else spelled(self.special)
+        tag = tags.search(json.dumps(rest, ensure_ascii=False))
         return tag[0] if tag else None
 
     @cached_property
-    def _tags(self) -> re.Pattern[str]:
-        return self.encoder.tags if self.vocabulary else spelled(self.special)
-
-    @cached_property
-    def _tag_bytes(self) -> re.Pattern[bytes]:
+    def _tags(self) -> re.Pattern[bytes]:
         """Returns what finds special tokens, and perhaps others, without the whole vocabulary."""
         is_loaded = "vocabulary" in self.__dict__ or not (Path(self.path) / NAMES[-1]).is_file()
-        tags = self._tags if is_loaded else spelled(self.special)
+        tags = self.encoder.tags if is_loaded and self.vocabulary else spelled(self.special)
         return re.compile(tags.pattern.encode("utf-8", "surrogatepass"))
 
     def read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
@@ -469,15 +463,10 @@ def arguments_of(chat: Chat) -> Arguments:
         tools = None if chat.tools is None else [tool.value for tool in chat.tools]
         options = chat.extras.get(_OPTIONS)
         options = options if isinstance(options, dict) else {}
-        messages = [_as_openai(message) for message in chat.messages]
-        chat.facts[_OPTIONS] = messages, None if tools is None else packed(tools), options
+        packed = None if tools is None else marshal.dumps(tools, PLAIN)
+        chat.facts[_OPTIONS] = [_as_openai(m) for m in chat.messages], packed, options
     arguments: Arguments = chat.facts[_OPTIONS]
     return arguments
-
-
-def packed(tools: list[Any]) -> bytes:
-    """Returns the bytes of tools: equal ones for equal tools."""
-    return marshal.dumps(tools, _PLAIN)
 
 
 def _as_openai(message: Message) -> dict[str, Any]:

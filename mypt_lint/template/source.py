@@ -7,7 +7,7 @@ transformers saves one. Output are templates. Nothing is run here.
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -39,10 +39,14 @@ class Template:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-class _Tokenizer(msgspec.Struct):
-    """What is read of a `tokenizer.json`."""
+class AddedToken(TypedDict):
+    """What is read of a token in `tokenizer.json`."""
 
-    added_tokens: Any = None
+    id: int
+    content: str
+
+
+_TOKENIZER: Any = msgspec.defstruct("Tokenizer", [("added_tokens", list[AddedToken] | None, None)])
 
 
 def load(path: str) -> list[Template]:
@@ -154,23 +158,15 @@ def _stops(config: dict[str, Any], here: Path) -> frozenset[str]:
     return frozenset(token for token in stops if token)
 
 
-def added_tokens(here: Path) -> list[dict[str, Any]]:
+def added_tokens(here: Path) -> list[AddedToken]:
     """Returns the added tokens of the `tokenizer.json` in a folder. Raises UsageError."""
     file = here / "tokenizer.json"
-    if not file.is_file():
-        return []
     try:  # of a file of megabytes, the other values are skipped
-        rows = msgspec.json.decode(file.read_bytes(), type=_Tokenizer).added_tokens or []
-    except (OSError, ValueError):  # `_json` says what is wrong
-        rows = _json(file).get("added_tokens") or []
-    if not isinstance(rows, list) or not all(
-        isinstance(row, dict)
-        and isinstance(row.get("id"), int)
-        and isinstance(row.get("content"), str)
-        for row in rows
-    ):
-        raise UsageError(f"{file}: added_tokens must be a list of objects with id and content")
-    return rows
+        data = file.read_bytes() if file.is_file() else b"{}"
+        return msgspec.json.decode(data, type=_TOKENIZER).added_tokens or []
+    except (OSError, ValueError) as error:
+        form = "added_tokens must be a list of objects with id and content"
+        raise UsageError(f"{file}: {error}; {form}") from None
 
 
 def _json(file: Path) -> dict[str, Any]:
