@@ -7,7 +7,7 @@ when it runs as it did when it was trained.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -159,22 +159,6 @@ class Transformer(nn.Module):
         head = self.model.embed_tokens if self.config.tie_word_embeddings else self.lm_head
         return then(self.model.norm(x.flatten(0, 1)[places]), head.weight)
 
-    def drawn(self, seed: int) -> Iterator[tuple[str, Tensor]]:
-        """Yields the names of all weights, each with random values, the same for the same seed.
-
-        Values are normal with standard deviation 0.02. The projections that add to the residual
-        stream (`o_proj`, `down_proj`) start smaller, by the square root of twice the number of
-        layers. Weights of norms are 1.
-        """
-        generator = torch.Generator().manual_seed(seed)
-        for name, weight in self.named_parameters():
-            if name.endswith("norm.weight"):
-                yield name, torch.ones(weight.shape)
-            else:
-                inner = name.endswith(("o_proj.weight", "down_proj.weight"))
-                spread = _SCALE / math.sqrt(2 * self.config.num_hidden_layers) if inner else _SCALE
-                yield name, torch.randn(weight.shape, generator=generator) * spread
-
 
 def _angles(at: Tensor, config: LlamaConfig, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     half = torch.arange(0, config.head, 2, device=at.device).float() / config.head
@@ -230,11 +214,22 @@ def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
 
 
 def random_transformer(config: LlamaConfig, seed: int = 0) -> Transformer:
-    """Returns a model with random weights on the CPU, to begin training with."""
+    """Returns a model with random weights on the CPU, the same for the same seed.
+
+    Values are normal with standard deviation 0.02. The projections that add to the residual stream
+    (`o_proj`, `down_proj`) start smaller, by the square root of twice the number of layers. Weights
+    of norms are 1.
+    """
     with torch.device("meta"):
         out = Transformer(config)
     out.to_empty(device="cpu")
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for (_, value), weight in zip(out.drawn(seed), out.parameters(), strict=True):
-            weight.copy_(value)
+        for name, weight in out.named_parameters():
+            if name.endswith("norm.weight"):
+                weight.fill_(1)
+                continue
+            inner = name.endswith(("o_proj.weight", "down_proj.weight"))
+            spread = _SCALE / math.sqrt(2 * config.num_hidden_layers) if inner else _SCALE
+            weight.copy_(torch.randn(weight.shape, generator=generator) * spread)
     return out

@@ -258,7 +258,6 @@ def _pending_bytes(step: npt.NDArray[np.int32], pending: dict[str, int], start: 
 
 # What may follow a backslash in canonical JSON, besides `u`.
 _SHORT = b'"\\nrtfb'
-_LONG = b"nrtfb"
 # Characters with short escapes: `\u000a`, for example, is not canonical.
 _HAS_SHORT = {0x0A, 0x0D, 0x09, 0x0C, 0x08}
 QUOTE = ord('"')
