@@ -171,10 +171,7 @@ def _grammar(name: str, shape: Shape) -> str:
         around = "user" if tools.results is None else "results"
         rules["results"] = rule(around, several) if tools.inside else several
         if tools.waits:
-            rules["last"], rules["asked"] = (
-                rules["turn"],
-                rules["asked"].removesuffix(ends["answer"]),
-            )
+            rules |= {"last": rules["turn"], "asked": rules["asked"].removesuffix(ends["answer"])}
         if tools.one_block:
             rules["user"] += " ANSWER_OPEN"
             rules |= {n: rules[n].removeprefix("ANSWER_OPEN ") for n in ("answer", "asked")}

@@ -186,6 +186,7 @@ class MessageSplitter(Splitter):
     ) -> None:
         self.free, self.table, self.opt_out = free, table, opt_out
         self.tools_body, self.indented = tools_body, indented
+        self.only_chats = table.tagged == "bare_keys" or tools_body == "template"
         self.tools_as_json = indented or layout_of(tools_body) != ()
         self.matches, self.is_id = free.names.fullmatch, free.ids.fullmatch
         self.learnt: list[str] = []  # keys of metadata
@@ -244,6 +245,8 @@ class MessageSplitter(Splitter):
                 tools: Any = None
                 options = b""
                 if record.tools is not _ABSENT:
+                    if self.only_chats:
+                        raise WholeRecord
                     tools = bytes(record.tools)
                 if record.chat_template_kwargs is not _ABSENT:
                     options = bytes(record.chat_template_kwargs)
@@ -295,6 +298,8 @@ class MessageSplitter(Splitter):
                             trains = trains or weight != 0
                         calls = message.tool_calls
                         if calls is not UNSET:
+                            if self.only_chats:
+                                raise WholeRecord
                             add(type(calls))
                             if calls and values is _NONE:
                                 values, quoted, names = [], [], []

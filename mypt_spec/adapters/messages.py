@@ -553,8 +553,7 @@ def _(adapter: Messages, opt_out: str = "") -> Splitter:
 
     paths, table = adapter.paths, adapter.table
     patterns = [adapter._patterns(piece) for piece in ("call", "result") if piece in paths]
-    bodies = {t.body for t in table.terminals.values()} & {"bare_keys", "template"}
-    free = None if table.tool_names or bodies else any_words(patterns, usual_ids(table))
+    free = None if table.tool_names else any_words(patterns, usual_ids(table))
     if free is None:
         return Splitter()
     body = adapter._opener("tools").body if "tools" in paths else ""

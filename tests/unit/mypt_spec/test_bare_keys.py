@@ -10,6 +10,7 @@ import pytest
 import mypt_spec
 from mypt_infer.decode import Decoder, SchemaFault
 from mypt_spec import SpecError
+from mypt_spec.adapters.splitter import splitter
 from mypt_spec.bodies.call_tags import BareKeys
 from mypt_spec.bodies.json_body import read_body
 from mypt_spec.dialect import families
@@ -209,3 +210,11 @@ def test_the_controller_writes_results_with_their_names() -> None:
     controller, _ = run_turn([*ids, stop, *GEMMA.tokenizer.encode("A"), end], tools, "gemma4")
     result = '<|tool_response>response:f{value:<|"|>xx<|"|>}<tool_response|>A<turn|>'
     assert text_of(controller).endswith(CALL + result)
+
+
+def test_chats_without_tools_take_the_fast_path() -> None:
+    rows = [chat(user(f"Q{i}"), assistant("A")) for i in range(3)]
+    keys = splitter(GEMMA.adapter).split([*lines(*rows), *lines(record())]).keys
+    assert len({*keys[:3]}) == 1
+    assert keys[0] is not None
+    assert keys[3] is None
