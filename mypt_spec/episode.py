@@ -15,7 +15,7 @@ from itertools import chain, groupby, zip_longest
 from typing import Any, NamedTuple
 
 from mypt_spec.states import Stack, after_tag, before_tag
-from mypt_spec.table import TEXT, TokenTable
+from mypt_spec.table import CALLS, TEXT, TokenTable
 
 Attrs = tuple[tuple[str, str], ...]
 
@@ -134,10 +134,13 @@ def as_read(episode: Episode, table: TokenTable) -> Episode:
     """Returns an Episode with what a model wrote as a record is read: stripped, with a prefix."""
 
     def parts(message: Message) -> Iterator[Part]:
+        inner = [table.openers[part.kind] for part in message.parts if part.kind != "text"]
+        beside = next((opener.strip for opener in inner if opener.body in CALLS), "")
         for part in message.parts or (Part("text", ""),):
             opener = table.openers[message.role if part.kind == "text" else part.kind]
+            opener = replace(opener, strip=beside) if beside and part.kind == "text" else opener
             text = opener.prefix + opener.stripped(part.text.removeprefix(opener.prefix))
-            text = text if opener.body_by_model else part.text
+            text = text if opener.body_by_model and opener.body not in CALLS else part.text
             if text or part.kind != "text":
                 yield replace(part, text=text)
 

@@ -141,9 +141,9 @@ class Terminal:
     is what the block is to people: "thought" (not shown, with its own budget), "citation", "result"
     (of a tool, in a block that would begin a turn otherwise), or "" for all others. `strip` says at
     which ends white space is taken from its text when a record is read: "both", "left", "right", or
-    "" for none; with "lines", as "left lines", line ends alone. The text in the block then begins
-    with `prefix`, or ends with `suffix`, white space that no record has. Unless it may be `blank`,
-    a record with a text of white space alone is refused.
+    "" for none; with "lines", as "left lines", line ends alone; of a call: of the text beside it.
+    The text in the block then begins with `prefix`, or ends with `suffix`, white space that no
+    record has. Unless it may be `blank`, a record with a text of white space alone is refused.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.

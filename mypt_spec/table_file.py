@@ -18,6 +18,7 @@ from typing import Any
 
 from mypt_spec.bodies.call_tags import BareKeys, Tags
 from mypt_spec.table import (
+    CALLS,
     END,
     TEXT,
     History,
@@ -327,8 +328,8 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
             fine = fine and not (stop.trail or stop.loss)
             text = '"stops" names opening tags of the system once, a special piece first, not'
             need(fine, t.name, f"{text} {[*t.stops]}")
-        text = f'"strip" is of a block of text, the body is {t.body!r}'
-        need(not t.strip or t.body == "text", t.name, text)
+        text = f'"strip" is of a block of text, or of a call beside one; the body is {t.body!r}'
+        need(not t.strip or t.body in ("text", *CALLS), t.name, text)
 
 
 def _check_head(head: dict[str, Any], terminals: dict[str, Terminal], need: Need) -> None:

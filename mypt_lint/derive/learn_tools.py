@@ -95,10 +95,11 @@ class ToolsLearner:
             tools = replace(tools, call=replace(tools.call, closer=tools.call.closer + end))
         shape = replace(self.shape, each=self.each and not self.shape.always)
         with suppress(NotLearnedError):
-            probe = [*steps(_T), *chat(_X, _S)]
-            strip = Learner(self.render, {}).strip_of("answer", probe, TOOLS)
-            strip *= strip != shape.answer.strip
-            shape = replace(shape, strip_before_calls=strip)
+            probes, learner = (steps(_T), [*steps(_T), *chat(_X, _S)]), Learner(self.render, {})
+            strips = (learner.strip_of("answer", probe, TOOLS) for probe in probes)
+            strip, earlier = (strip * (strip != shape.answer.strip) for strip in strips)
+            tools = replace(tools, call=replace(tools.call, strip=strip))
+            shape = replace(shape, strip_before_calls=earlier)
         if shape.system and tools.beside:
             blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
             blank = blank and shape.system.blank

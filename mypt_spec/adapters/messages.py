@@ -33,7 +33,7 @@ block's attributes "name" and "id" are those of the tool and of the call. What t
 has no place for, such as ids, is metadata of the Episode, so it returns to the record.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -142,8 +142,11 @@ class Messages(Adapter):
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
 
-    def _opener(self, piece: str) -> Terminal:
-        return self.table.openers[self.paths[piece][-1]]
+    def _opener(self, piece: str, calls: Sequence[Any] = ()) -> Terminal:
+        """Returns the opening tag of a piece; `calls` beside its text say what is stripped."""
+        opener = self.table.openers[self.paths[piece][-1]]
+        strip = self._opener("call").strip if calls else ""
+        return replace(opener, strip=strip) if strip else opener
 
     def _patterns(self, piece: str) -> dict[str, str]:
         return self._opener(piece).patterns
@@ -229,7 +232,7 @@ class Messages(Adapter):
             if message.role == "system" and self.system.question:
                 reader.findings += misplaced_system(reader.at(i, ROLE), i, fronted)
                 continue
-            message = with_moved_weights(message, self._opener(self._piece(message)))
+            message = with_moved_weights(message, self._opener(self._piece(message), message.calls))
             prefix = options = head if i == 0 and message.role == self.options.block else ""
             if i == heads and "tools" in record and self.intro:
                 prefix = self.intro + tools_in_question(record["tools"], reader)
@@ -313,15 +316,14 @@ class Messages(Adapter):
 
         The kind of each is that of the piece. Places count from where its own text begins.
         """
-        piece = self._piece(message)
-        head = head if message.role in _HEADS else self._opener(piece).prefix
-        content, at = stripped(message.content, self._opener(piece), reader.at(i, "content"), head)
+        opener = self._opener(piece := self._piece(message), message.calls)
+        head = head if message.role in _HEADS else opener.prefix
+        content, at = stripped(message.content, opener, reader.at(i, "content"), head)
         if message.role in _HEADS:
-            yield Part(message.role, head + content + self._opener(piece).suffix, at=at)
+            yield Part(message.role, head + content + opener.suffix, at=at)
             return
         if message.role == "tool":
-            name = message.name or message.called
-            attrs = self._attrs("result", name, message.answers)
+            attrs = self._attrs("result", message.name or message.called, message.answers)
             key = "tool_call_id" if "id" in self._patterns("result") else "name"
             content = canonical(content, reader.table.literals) if self.quoted else content
             yield Part("result", content, attrs, at, reader.at(i, key))
@@ -343,10 +345,11 @@ class Messages(Adapter):
 
     def text_in_block(self, message: dict[str, Any], key: str) -> str:
         """Returns the text under a key of a message of a record as its block has it."""
-        said = self._piece(ChatMessage(message[ROLE], "", calls=message.get("tool_calls") or ()))
-        piece = "thought" if key in THOUGHTS else said
-        opener, text = self._opener(piece) if piece in self.paths else None, message[key]
-        return text if opener is None else opener.prefix + opener.stripped(text) + opener.suffix
+        said = ChatMessage(message[ROLE], "", calls=message.get("tool_calls") or ())
+        if (piece := "thought" if key in THOUGHTS else self._piece(said)) not in self.paths:
+            return message[key]
+        opener = self._opener(piece, said.calls if piece != "thought" else ())
+        return opener.prefix + opener.stripped(message[key]) + opener.suffix
 
     def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[Part]:
         literals, body = reader.table.literals, self._opener("call").body
@@ -422,8 +425,7 @@ class Messages(Adapter):
             meta = dict(message.meta)
             # The first of a message's blocks has the ids; calls may be blocks by themselves.
             ids = iter(meta.pop(_IDS)) if _IDS in meta else ids
-            results = iter(meta.pop(_NOTES, ()))
-            metas = iter(meta.pop(_MESSAGES, ()))
+            results, metas = (iter(meta.pop(key, ())) for key in (_NOTES, _MESSAGES))
             front, some = meta.pop(FRONT, None), meta.pop(_TOOLS, [])
             texts = iter(definitions.blocks_of(some, body, table.literals) if some else ())
             meta.pop(WEIGHTS, None)

@@ -502,6 +502,9 @@ IN_QUESTION = (
     "{% else %}{{ m.content | tojson if m.role == 'tool' else m.content }}{% endif %}<|im_end|>\n"
     "{% endfor %}"
 ) + PROMPT
+BESIDE = IN_OWN_BLOCK.replace(
+    "{{ m.content }}{% for", "{{ m.content | trim if m.tool_calls else m.content }}{% for"
+)
 ONE_BLOCK = (
     "<s>{% if tools %}[TOOLS]{{ tools | tojson }}[/TOOLS]{% endif %}{% for m in messages %}"
     "{% if m.role == 'system' %}{{ raise_exception('no') }}{% elif m.role == 'user' %}[INST]{{ m.content }}[/INST]"
@@ -515,6 +518,7 @@ ONE_BLOCK = (
     [
         (ONE_BLOCK, "tokens.toml", ["again = true", 'closes = ["assistant", "tool_call"]']),
         (ONE_BLOCK, "records.toml", ['result = "assistant/tool"']),
+        (BESIDE, "tokens.toml", ['strip = "both"\norigin = "model"\nbody = "function"']),
         (IN_BLOCK, "records.toml", ['tools_before = "system"', 'after = "\\n\\n"']),
         (IN_BLOCK, "tokens.toml", ['body = "{function},\\n"']),
         (IN_OWN_BLOCK, "records.toml", ['tools_before = "system"', 'tools = "tools"']),

@@ -304,7 +304,10 @@ def test_parts_with_weights_move_with_the_text(tmp_path: Path) -> None:
     ("others", "message"),
     [
         ('strip = "outside"', '"strip" must be one of both, left, right, lines'),
-        ('strip = "both"\nbody = "json"', "\"strip\" is of a block of text, the body is 'json'"),
+        (
+            'strip = "both"\nbody = "json"',
+            "\"strip\" is of a block of text, or of a call beside one; the body is 'json'",
+        ),
     ],
 )
 def test_what_cannot_be_stripped_is_refused(others: str, message: str, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import argument_spans
 from mypt_spec.bodies.tagged import read_tagged, value_of, value_text, write_tagged
 from mypt_spec.dialect import families
+from mypt_spec.episode import as_read
 from mypt_spec.table import SpecError
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export import server_files
@@ -43,6 +44,7 @@ KINDS = {
     "minicpm": ('<function name="', '">', "</function>", '<param name="', '">', "</param>", "values"),
 }  # fmt: skip
 WRAPS = {"minicpm": ("<&\n", "<![CDATA[", "]]>")}
+STRIPS = ("minimax",)  # the text beside a call
 ORDERED = ("qwen 3.5",)  # with definitions whose keys are at fixed places
 FIELDS = {
     "zip": {"type": "string"}, "n": {"type": "integer"}, "flag": {"type": ["boolean", "null"]},
@@ -75,6 +77,7 @@ def folder(name: str) -> str:
     table = (FOLDER / "tokens.toml").read_text(encoding="utf-8")
     row = f"tags = {{ function = {json.dumps(tags.function)}, argument = {json.dumps(tags.argument)}, python = {json.dumps(tags.python)} }}"  # fmt: skip
     row = row.replace(" }", f", wrap = {json.dumps(tags.wrap)} }}") if tags.wrap else row
+    row += '\nstrip = "both"' * (name in STRIPS)
     table = table.replace('body = "tagged"', f'body = "tagged"\n{row}')
     if name in ORDERED:
         table = table.replace('"tool_tags"', '"ordered_tool_tags"')
@@ -94,7 +97,7 @@ def calling(*arguments: dict[str, Any], text: str = "") -> dict[str, Any]:
     return chat(user("u"), answer | ({"content": text} if text else {}), tools=TOOLS)
 
 
-RECORDS = [calling(*some, text=text) for some in ([], *([a] for a in ARGUMENTS), ARGUMENTS) for text in ("", "So.") if some or text]  # fmt: skip
+RECORDS = [calling(*some, text=text) for some in ([], *([a] for a in ARGUMENTS), ARGUMENTS) for text in ("", "So.", " So.\n") if some or text]  # fmt: skip
 each_kind = pytest.mark.parametrize("name", KINDS)
 
 
@@ -130,6 +133,23 @@ def test_bodies_are_those_of_the_models() -> None:
         "qwen 3.5": "<function=f>\n<parameter=k>\nv\n</parameter>\n<parameter=b>\nTrue\n</parameter>\n</function>",
         "minicpm": '<function name="f"><param name="k">v</param><param name="b">True</param></function>',
     }  # fmt: skip
+
+
+def test_the_text_beside_a_call_is_stripped() -> None:
+    d, tabs = dialect("minimax"), "So.\t"
+    episode, _ = d.check(calling({}, text=" So.\n"))
+    assert episode is not None
+    text = d.serialize(episode)
+    assert ">assistant\nSo.\n\n<tool_call>" in text
+    spaced = d.parse(text.replace("So.", tabs))[0]
+    assert spaced is not None
+    assert as_read(spaced, d.table) == episode
+    with pytest.raises(ValueError, match="white space around"):
+        d.write(spaced)
+    alone, _ = d.check(chat(user("u"), {"role": "assistant", "content": tabs}))
+    assert alone is not None
+    assert as_read(alone, d.table) == alone
+    assert d.write(alone)["messages"][1]["content"] == tabs
 
 
 def test_values_in_words_of_python_and_wrapped_strings() -> None:
