@@ -52,7 +52,8 @@ def broken(derived: Derived, model: ModelFolder, seeds: range) -> dict[str, str]
     out = {}
     with tempfile.TemporaryDirectory() as place, Renderings(model) as render:
         dialect = derived.load(Path(place)) if derived.files else None
-        render.ending = derived.shape.ending if derived.shape is not None else ("", "")
+        if derived.shape is not None:
+            render.ending, render.day = derived.shape.ending, derived.shape.day
         for level in derived.levels if dialect is not None else ():
             if dialect is not None and level.is_proved:
                 again = prove(dialect, render, Level(level.name), seeds)

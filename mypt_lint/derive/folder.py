@@ -51,7 +51,8 @@ def blocks_of(shape: Shape) -> dict[str, Block]:
     blocks = {"head": shape.head, "system": shape.system, "user": shape.user}
     blocks |= {"answer": shape.answer, "thought": shape.thought}
     if (first := shape.head or shape.system) is not None:
-        opener = first.opener.removesuffix(_head(shape))
+        space = shape.tools.head[2] if shape.tools is not None else ""
+        opener = first.opener.removesuffix(_head(shape)).removesuffix(space)
         blocks["head" if shape.head else "system"] = replace(first, opener=opener)
     if (tools := shape.tools) is not None:
         blocks |= {} if tools.place.endswith("question") else {"tools": tools.definitions}
@@ -312,7 +313,8 @@ def _records(shape: Shape) -> str:
     out += ["", "[tools]", *_rows(texts)] if texts else []
     in_head: dict[str, Any] = {"text": text.replace(DAY, "{}")} if (text := _head(shape)) else {}
     in_head |= {"name": shape.day[0], "default": shape.day[1]} if DAY in text else {}
-    options = [{"tools": True, "text": tools.head[0]}] if tools and tools.head[0] else []
+    heads = {True: tools.head[0], False: tools.head[2]} if tools is not None else {}
+    options = [{"tools": key, "text": text} for key, text in heads.items() if text]
     options += [in_head] if in_head else []
     head: dict[str, Any] = {"block": "system", "always": True} if options else {}
     head |= {"system": "developer"} if shape.head else {}

@@ -112,18 +112,19 @@ class ToolsLearner:
             raise NotLearnedError(f"tools are refused: {self.render.refusal(probe, TOOLS)}")
         return text
 
-    def _definitions(self) -> tuple[Block, str, str, str, str | None, tuple[str, str]]:
+    def _definitions(self) -> tuple[Block, str, str, str, str | None, tuple[str, str, str]]:
         """Returns the block of tools, its body, where it is, what parts it from a system message,
         the system text where there is no other, and what is in each system block."""
         shape, system, user = self.shape, self.shape.system, self.shape.user.opener
         text = alone = self._text(chat(_Q, _A))
         body = _body(alone) or self._template()
-        places, head = list[tuple[str, str, str]](), ("", "")
+        places, head = list[tuple[str, str, str]](), ("", "", "")
         opening = system_text = shape.begin
         if system is not None:
             opening, text = shape.begin + system.opener, self._text(chat(_Q, _A, system=_S))
             head = self._head(text, opening)
-            text, alone = (t.replace("".join(head), head[1], 1) for t in (text, alone))
+            text, alone = (t.replace(head[0] + head[1], head[1], 1) for t in (text, alone))
+            opening = opening.removesuffix(head[2])
             system_text, end = opening + _S + system.closer, system.closer + user + _Q
             places = [("after", opening + _S, end), ("system", shape.begin, system.opener + _S)]
             places += [("before", opening, _S + end)]
@@ -186,13 +187,15 @@ class ToolsLearner:
         cut = f".partition({canonical(before, _NO_TAG)})[2].rpartition({canonical(after, _NO_TAG)})"
         return ToolTemplate(f"{whole}{{{{- text{cut}[0] -}}}}", each)
 
-    def _head(self, text: str, opening: str) -> tuple[str, str]:
+    def _head(self, text: str, opening: str) -> tuple[str, str, str]:
         """Returns what only tools put into a block that begins each conversation, before the system
-        message, and the part of its opener after that."""
+        message, the part of its opener after that, and white space that is there without tools."""
         size = shared(text, opening)
+        if opening[size:].isspace() and text.startswith(_S, size):
+            return "", "", opening[size:]
         head, separator, _ = text[size:].partition(opening[size:] + _S)
         fits = self.shape.bare and separator and "find_it" not in head
-        return (head, opening[size:]) if fits else ("", "")
+        return (head, opening[size:], "") if fits else ("", "", "")
 
     def _calls(self) -> tuple[Block, str, str | None, str | None, str]:
         """Returns the block of calls, its body, what is before it after texts and calls, and the

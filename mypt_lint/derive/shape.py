@@ -48,12 +48,12 @@ class Tools:
     `definitions` are at a `place`: "after" or "before" the text in the system block, parted by
     `beside`; in a block before the "system" message, the "first" or the "last" question; or in the
     text of that "first question" or "last question". System blocks begin with `head`: its first
-    text only if there are tools. White space parts calls from a text, if `first` also from the
-    header of the answer, and `after_call` ends one and opens the next (None: there is none).
-    Results are `inside` of a question's block, or of one for all `results` of a message; or they
-    are blocks; or a turn is `one_block`, with all results and answers; if it `waits`, a model stops
-    at the tag of a result. The opener of a call without tags has its name, `NAME`, and its closer
-    ends the answer, too.
+    text only if there are tools, its last if there are none. White space parts calls from a text,
+    if `first` also from the header of the answer, and `after_call` ends one and opens the next
+    (None: there is none). Results are `inside` of a question's block, or of one for all `results`
+    of a message; or they are blocks; or a turn is `one_block`, with all results and answers; if it
+    `waits`, a model stops at the tag of a result. The opener of a call without tags has its name,
+    `NAME`, and its closer ends the answer, too.
     """
 
     definitions: Block
@@ -61,7 +61,7 @@ class Tools:
     place: str
     beside: str
     default: str | None
-    head: tuple[str, str]
+    head: tuple[str, str, str]
     call: Block
     call_body: str
     after_text: str | None

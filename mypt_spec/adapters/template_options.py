@@ -15,7 +15,7 @@ Output: the text that the template writes for them, and findings about those tha
     text = "Reasoning: {}\\n"
 
     [[option]]                      # without a name: its text is there where that of another is
-    tools = true                    # but only in records with tools
+    tools = true                    # but only in records with tools; false: without them
     text = "Call them in the channel commentary."
 
     [[option]]
@@ -65,7 +65,7 @@ class Option:
     lists: tuple[tuple[str, str], ...] = ()
     default: Any = None
     text: str = ""
-    tools: bool = False
+    tools: bool | None = None
     empty_thought: Any = None
 
     def takes(self, value: Any) -> bool:
@@ -130,7 +130,7 @@ class TemplateOptions:
         given = (option.text and option.name in values for option in self.options if option.name)
         if not self.always and not any(given):
             return ""
-        return "".join(o.text_for(values) for o in self.options if tools or not o.tools)
+        return "".join(o.text_for(values) for o in self.options if o.tools in (None, tools))
 
     def empty_thought(self, values: Mapping[str, Any]) -> bool:
         """Returns whether prompts with these options end with an empty thought."""

@@ -158,13 +158,14 @@ def _option_texts(options: TemplateOptions) -> Iterator[str]:
     usable = [o for o in options.options if o.name.isidentifier() and o.empty_thought is None]
     yield from map(_refused, usable)
     conditions = [f"({o.name} is defined and {o.name} is not none)" for o in usable if o.text]
-    if not conditions:
+    if not (conditions or options.always):
         return
     yield f"{{%- if {'true' if options.always else ' or '.join(conditions)} -%}}\n"
     for option in options.options:
         if option.text and (not option.name or option.name.isidentifier()):
             text = _add_text(option)
-            yield f"{{%- if tools -%}}{text}{{%- endif -%}}\n" if option.tools else f"{text}\n"
+            test = {True: "tools", False: "not tools", None: "true"}[option.tools]
+            yield f"{{%- if {test} -%}}{text}{{%- endif -%}}\n"
     yield "{%- endif -%}\n"
 
 

@@ -67,6 +67,29 @@ def test_another_text_is_before_tools_without_a_system_message(tmp_path: Path) -
     assert dialect.table.terminals["SYSTEM_LEAD"].before == "tools"
 
 
+def test_white_space_may_be_before_a_system_text_without_tools_alone(tmp_path: Path) -> None:
+    template = SYSTEM + (
+        "<|im_start|>system\n{{ '' if tools else '\n' }}{{ 'Be kind.' if system is none else system }}"
+        "{% if tools %}\n\n" + TOOLS + "{% endif %}<|im_end|>\n" + TURNS
+    )
+    dialect = learned(tmp_path, template)
+    assert "tools = false" in (tmp_path / "records.toml").read_text(encoding="utf-8")
+    exported = compiled(_plain(chat_template(dialect)))
+    records = [
+        conversation(level, seed, blanks=0) for level in ("chat", "tools") for seed in range(4)
+    ]
+    for record in records:
+        assert exported(**record)[0] == compiled(template)(**record)[0]
+    slow = Encoder(Options(dialect=str(tmp_path)))
+    slow.chats = slow.templates = None
+    assert_same_ids(Encoder(Options(dialect=str(tmp_path))), slow, lines(*records))
+
+
+def _plain(template: str) -> str:
+    """Returns an exported template without the marks of what is trained."""
+    return template.replace("{%- generation -%}", "").replace("{%- endgeneration -%}", "")
+
+
 # A thought leaves a line end where it was; in earlier turns, texts before calls are stripped.
 LEAVES = (
     "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role == 'user' %}"
@@ -94,9 +117,7 @@ def test_what_a_dropped_thought_leaves_is_learned(leaves: Dialect) -> None:
     assert (history.leaves, history.strip_before_calls) == ("\n", "both")
     records = [conversation("all", seed, blanks=0.1) for seed in range(16)]
     legal = [r for r in records if all(f.severity != "error" for f in leaves.check(r)[1])]
-    exported = compiled(
-        chat_template(leaves).replace("{%- generation -%}", "").replace("{%- endgeneration -%}", "")
-    )
+    exported = compiled(_plain(chat_template(leaves)))
     for record in legal:
         assert exported(**record)[0] == leaves.serialize(leaves.check(record)[0])
     for policy in ("official", "per-turn"):
