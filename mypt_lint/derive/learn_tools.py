@@ -38,9 +38,7 @@ _TAGGED = re.compile(
     r"(?P=key)all(?P=mid)(?P<yes>[Tt]rue)(?P=shut)(?P<last></[^<>]*>)?",
     re.DOTALL,
 )
-_BARE = re.compile(
-    r"\{all:true,city:(?P<quote>\S+?)Oslo(?P=quote),several:\[1,2\.5,(?P<null>\w+)\]\}"
-)
+_BARE = re.compile(r"\{all:true,city:(\S+?)Oslo\1,several:\[1,2\.5,(\w+)\]\}")
 
 
 def _tool(name: str) -> dict[str, Any]:
@@ -133,7 +131,8 @@ class ToolsLearner:
             ("first question", system_text + user, _Q),
             *places,
         ]
-        tools = self._written(body)
+        texts = [text for _, text in blocks_of(TOOLS, body, _NO_TAG)]  # with what is between
+        tools = alone[alone.find(texts[0]) : alone.find(texts[-1]) + len(texts[-1])]
         before, _, after = text.partition(tools)
         fits = (p for p in places if before.startswith(p[1]) and p[2] in after)
         place, start, end = next(fits, ("", "", ""))
@@ -160,12 +159,6 @@ class ToolsLearner:
                 self.lead = lead.removeprefix(shape.begin)
                 return Block(tag, closer), body, place, opener.removesuffix(tag), "", head
         return Block(opener, closer), body, place, "", default, head
-
-    def _written(self, body: str) -> str:
-        """Returns the definitions of the tools, with what is between two blocks."""
-        texts = [text for _, text in blocks_of(TOOLS, body, _NO_TAG)]
-        rest = self._text(chat(_Q, _A)).partition(texts[0])[2]
-        return texts[0] + "".join(rest.partition(text)[0] + text for text in texts[1:])
 
     def _template(self) -> ToolTemplate:
         """Returns the chat template itself, with the tags around the tools that it writes."""

@@ -379,9 +379,7 @@ def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
             if not kind.names.fullmatch(name):
                 raise SchemaFault(tool.name, at, "no tag can hold the name")
     if isinstance(kind, BareKeys) and not kind.is_sayable(dict(tool.schema)):
-        raise SchemaFault(
-            tool.name, "", f"nothing escapes {kind.end} in its texts or : in its keys"
-        )
+        raise SchemaFault(tool.name, "", f"nothing escapes {kind.end} in texts, or : in keys")
 
 
 def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
