@@ -160,12 +160,12 @@ class ChatSkeletons:
         texts.out.strings += strings
         return out
 
-    def _call(self, call: Any, texts: Placeholders, calls: list[Any]) -> dict[str, Any]:
+    def _call(self, call: Any, texts: Placeholders, calls: list[Any]) -> Any:
         """Returns a call as it is in the rest, and notes it. Raises NoSkeletonError for others."""
-        function = call.get("function") if call.__class__ is dict else None
+        function: Any = call.get("function") if call.__class__ is dict else None
         if function.__class__ is not dict or {*call, *function} - _OF_CALL:
             raise NoSkeletonError
-        name, arguments, ident = function.get("name"), function.get("arguments"), call.get("id")
+        name, ident, arguments = function.get("name"), call.get("id"), function.get("arguments", "")
         is_text = arguments.__class__ is str
         value = self.decode(arguments) if is_text else arguments
         if value.__class__ is not dict or None in value.values() or name.__class__ is not str:

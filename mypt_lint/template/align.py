@@ -416,7 +416,7 @@ class Aligner:
             number = first.get(index, -1)
             alike = sizes.setdefault(literals[number], set())
             if index in inner and len(alike) == 1 and -1 not in alike:
-                prompts.append((index, number, *alike))
+                prompts.append((index, number, min(alike)))
                 continue
             prompt, _ = self.render(worded[:index], tools, prompt=True)
             size = _common(prompt, text)

@@ -84,15 +84,17 @@ class CleanChats:
                 recipes.append((i, recipe.chat, judged.skeleton))
         outcomes = zip(recipes, calls, self.model.outcomes(calls), strict=False)
         for (i, chat, skeleton), arguments, outcome in outcomes:
-            findings = [*self.model.findings(outcome, chat)]
-            is_right = all(f.severity != "error" and f.span is None for f in findings)
-            if is_right and skeleton.values:
-                is_right = not self.model.stray_tag(arguments)
-            if not isinstance(outcome, Aligned) or not is_right:
-                continue
-            if all(name in outcome.text for names in skeleton.tools[:1] for name in names):
-                out[i] = CleanChat(chat, outcome, findings)
+            if isinstance(outcome, Aligned) and self._has_signed(skeleton, arguments, outcome.text):
+                findings = [*self.model.findings(outcome, chat)]
+                if all(f.severity != "error" and f.span is None for f in findings):
+                    out[i] = CleanChat(chat, outcome, findings)
         return out
+
+    def _has_signed(self, skeleton: Skeleton, arguments: Arguments, text: str) -> bool:
+        """Returns whether a rendering has the tools that a sign replaces, and no stray tag."""
+        names = skeleton.tools[0] if skeleton.tools else ()
+        stray = skeleton.values and self.model.stray_tag(arguments)
+        return not stray and all(name in text for name in names)
 
     def _recipe(self, key: bytes, skeleton: Skeleton) -> _Recipe | None:
         if key in self._recipes.entries:

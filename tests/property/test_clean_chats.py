@@ -14,6 +14,7 @@ import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.settings.settings import NO_SETTINGS
+from mypt_lint.template.bounds import OutOfBoundsError
 from mypt_lint.template.clean_chats import ByModel
 from mypt_train.data.encode_line import Encoder, LineOutcome
 from mypt_train.data.encode_model import encoder_of
@@ -201,3 +202,11 @@ def test_a_special_token_in_an_id_is_found_by_both(encoder: Encoder) -> None:
     errors = [[i.finding for i in items if i.finding.severity == "error"] for _, items in blocks]
     assert [[finding.code for finding in some] for some in errors] == [[], ["MYP301"]]
     assert [outcome.findings for outcome in encoder.lines(lines)] == [(), tuple(errors[1])]
+
+
+def test_a_rendering_that_is_stopped_is_not_proved(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops = [OutOfBoundsError("10 seconds")]
+    monkeypatch.setattr(encoder.model, "outcomes", lambda _: iter(stops))  # type: ignore[attr-defined]
+    assert encoder.clean.placed([CLEAN]) == [None]  # type: ignore[attr-defined]
