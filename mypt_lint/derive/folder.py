@@ -239,7 +239,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
                 row |= {"again": True} if shape.tools.again == "CALL_OPEN" else {}
                 row |= {"body": (body := shape.tools.call_body)}
                 if isinstance(body, Tags):
-                    tags = {"function": [*body.function], "argument": [*body.argument]}
+                    tags: dict[str, Any] = {"function": [*body.function]}
+                    tags |= {"argument": [*body.argument]}
                     tags |= {"python": body.python} if body.python else {}
                     row |= {"tags": tags | ({"wrap": [*body.wrap]} if body.wrap else {})}
                 elif isinstance(body, BareKeys):
@@ -261,7 +262,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         rows.append(row | {"space": after_text} | where)
     if shape.tools is not None and shape.tools.again == "CALL_AGAIN":
         row = {"name": "CALL_AGAIN", "joins": "CALL_OPEN"}
-        rows.append(row | {"spelling": pieces(shape.tools.after_call, special)})
+        rows.append(row | {"spelling": pieces(shape.tools.after_call or "", special)})
     for closer, (end, closed) in _closers(shape).items():
         spelling = pieces(closer, special)
         ends_answer = closer.endswith(shape.answer.closer or NAME)
@@ -269,7 +270,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             spelling[-1]["loss"] = 0  # generation stops before it
         ends = [kinds[piece] for piece in closed]
         row = {"name": end, "spelling": spelling, "closes": ends if ends[1:] else ends[0]}
-        if "call" in closed and ends_answer and not shape.tools.one_block:
+        one_block = shape.tools is not None and shape.tools.one_block
+        if "call" in closed and ends_answer and not one_block:
             row |= {"closes": [*ends, kinds["answer"]], "both": True}
         by_model = {"answer", "thought", "call"} & {*closed}
         row |= {"doc": "Closes the open block."} | ({"origin": "model"} if by_model else {})

@@ -43,8 +43,8 @@ _BARE = re.compile(r"\{all:true,city:(\S+?)Oslo\1,several:\[1,2\.5,(\w+)\]\}")
 
 def _tool(name: str) -> dict[str, Any]:
     city = {"type": "string", "description": "A city."}
-    parameters = {"type": "object", "properties": {"city": city}, "required": ["city"]}
-    parameters |= {"additionalProperties": False}
+    parameters: dict[str, Any] = {"type": "object", "properties": {"city": city}}
+    parameters |= {"required": ["city"], "additionalProperties": False}
     function = {"name": name, "description": f"Finds {name}.", "parameters": parameters}
     return {"type": "function", "function": function}
 
@@ -196,9 +196,10 @@ class ToolsLearner:
         texts = self._text(steps()), self._text(steps(_X)), self.render.text(steps("", 2), TOOLS)
         for body, call in _bodies(texts[0].rpartition(_Q)[2]):
             learned = self._around(body, call, *texts)
+            if learned is not None and isinstance(body, Tags):
+                return learned[0], self._with_wrap(body), *learned[2:]
             if learned is not None:
-                opener, tags, *others = learned
-                return opener, self._with_wrap(tags) if isinstance(tags, Tags) else tags, *others
+                return learned
         raise NotLearnedError("calls have no tags and bodies that are the same everywhere")
 
     def _with_wrap(self, tags: Tags) -> Tags:

@@ -347,7 +347,7 @@ class Messages(Adapter):
         """Returns the text under a key of a message of a record as its block has it."""
         said = ChatMessage(message[ROLE], "", calls=message.get("tool_calls") or ())
         if (piece := "thought" if key in THOUGHTS else self._piece(said)) not in self.paths:
-            return message[key]
+            return str(message[key])
         opener = self._opener(piece, said.calls if piece != "thought" else ())
         return opener.prefix + opener.stripped(message[key]) + opener.suffix
 
