@@ -31,8 +31,10 @@ _EXAMPLES = {
     "a system message": chat("What is 2 + 2?", "4.", system="Be brief."),
     "a thought": chat("What is 2 + 2?", ("Two and two.", "4.")),
 }
+# The option of templates whose prompts have an empty thought, if they say nothing else.
+_THINKING = {"name": "enable_thinking", "values": [False], "default": False, "empty_thought": False}
+_EMPTY: dict[str, dict[str, Any]] = {"enable_thinking": _THINKING}
 _LEARNED_ON, _BLANKS = range(40), 0.15
-_WORD = "Qx000009z"  # a value that no template looks for
 _FIRST_SEED = 1_000_000  # of conversations that the learner never sees
 
 
@@ -91,6 +93,7 @@ class _Deriving:
     def _learned(self) -> Shape:
         """Returns a shape that is equal wherever the learner looks. Raises NotLearnedError."""
         learned = Learner(self.render, self.model.templates[0].tokens).shape()
+        learned = replace(learned, options=_EMPTY if learned.empties else {})
         ends = LIKELY_SPECIAL.findall(learned.answer.closer)[-1:]
         self.render.stop = "".join(ends or LIKELY_SPECIAL.findall(learned.user.opener)[:1])
         shape = self._fitting("chat", _restricted(_without_thoughts(learned, learned.no_thoughts)))
@@ -114,22 +117,15 @@ class _Deriving:
         arguments = "how", "clock", "stop", shape.day[0]  # of renderings
         for option in sorted(self.model.read_options[1].difference(arguments)):
             texts = re.findall(rf"\b{option} *[=!]= *['\"](\w+)", self.model.templates[0].text)
-            new, lacks = shape, list[Any]()
-            for value in dict.fromkeys((True, False, *texts, _WORD)):
+            new, lacks = shape, list[str]()
+            for value in dict.fromkeys(texts or (True, False)):
                 try:
                     new = self._fitting(name, _with_value(new, option, value))
                 except (NotLearnedError, SpecError):
-                    lacks.append(value)
-            row = new.options.get(option, {"values": []})
-            if lacks or "empty_thought" in row:  # else it changes nothing
-                is_switch = "empty_thought" in row or not {True, False}.isdisjoint(lacks)
-                values = [
-                    v for v in row["values"] if v != _WORD and (v in (True, False)) is is_switch
-                ]
-                options = shape.options | ({option: row | {"values": values}} if values else {})
-                labels = [f"{option} = {json.dumps(v)}" for v in lacks if v != _WORD]
-                labels = labels if values else [option]
-                shape = replace(new, options=options, lacks=(*shape.lacks, *labels))
+                    lacks.append(f"{option} = {json.dumps(value)}")
+            row = new.options.get(option)
+            if lacks or (row is not None and "empty_thought" in row):  # else it changes nothing
+                shape = replace(new, lacks=(*shape.lacks, *(lacks if row else [option])))
         return shape
 
     def _fitting(self, name: str, shapes: Iterable[Shape]) -> Shape:
@@ -198,7 +194,7 @@ def _without_thoughts(shape: Shape, why: str) -> Shape:
 
 def _with_value(shape: Shape, name: str, value: Any) -> Iterator[Shape]:
     """Yields shapes with a value of an option: it changes nothing, or the thoughts of prompts."""
-    row = shape.rows.get(name, {"name": name, "values": []})
+    row = shape.options.get(name, {"name": name, "values": []})
     row = row | {"values": [*dict.fromkeys((*row["values"], value))]}
     same = replace(shape, options=shape.options | {name: row})
     yield same

@@ -131,7 +131,7 @@ def _grammar(name: str, shape: Shape) -> str:
         first = "(system following | user)" if shape.system else "user"
         rules |= {"start": f"{mark}{first} answer turn*", "turn": "following answer"}
         rules["following"] = rules["user"].replace("USER_OPEN", "USER_NEXT")
-    in_prompts = any("empty_thought" in row for row in shape.rows.values())
+    in_prompts = any("empty_thought" in row for row in shape.options.values())
     is_empty = shape.fills or shape.always or in_prompts
     empty = "TEXT*" if is_empty else texts.get("thought", "")
     empty = "" if shape.only_prompts and shape.no_thoughts else empty
@@ -322,7 +322,7 @@ def _records(shape: Shape) -> str:
     head |= {"system": "developer"} if shape.head else {}
     head |= {"only_prompts": True} if shape.only_prompts else {}
     out += ["", "[options]", *_rows(head)] if head else []
-    for option in [*options, *shape.rows.values()]:
+    for option in [*options, *shape.options.values()]:
         out += ["", "[[option]]", *_rows(option)]
     if shape.system_in is not None:
         before, after = shape.system_in

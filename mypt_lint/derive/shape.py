@@ -12,8 +12,6 @@ LIKELY_SPECIAL = re.compile(
 )
 
 
-_THINKING = {"name": "enable_thinking", "values": [False], "default": False, "empty_thought": False}
-_EMPTY_BY_DEFAULT: dict[str, dict[str, Any]] = {"enable_thinking": _THINKING}
 NAME = "\0"  # where the name of a tool is, in the literal of a tag
 _NAME = {"attr": "name", "pattern": r'[^"\\\n<>\[\]{}]+'}
 
@@ -142,11 +140,6 @@ class Shape:
     no_system: str = ""
     no_thoughts: str = ""
     no_tools: str = ""
-
-    @property
-    def rows(self) -> dict[str, dict[str, Any]]:
-        """Returns `options`, and that of prompts that have an empty thought by default."""
-        return (_EMPTY_BY_DEFAULT if self.empties else {}) | self.options
 
 
 def pieces(literal: str, special: Iterable[str]) -> list[dict[str, Any]]:
