@@ -17,6 +17,7 @@ from mypt.own_format.walks import Walks
 from mypt_cli.words import counted
 from mypt_spec import Dialect, Episode, SpecError, VocabularyError
 from mypt_spec.adapters.base import Unread
+from mypt_spec.adapters.message_shape import REFUSES
 from mypt_spec.automaton import make_parser
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import load
@@ -125,14 +126,16 @@ def _ids(dialect: Dialect, episodes: list[Episode]) -> Result:
 
 
 def _records(dialect: Dialect, episodes: list[Episode]) -> Result:
-    without: list[tuple[Episode, str]] = []
+    without, blank = list[tuple[Episode, str]](), 0
     for episode in episodes:
         try:
             dialect.write(episode)
         except (ValueError, KeyError) as error:
             without.append((episode, str(error)))
+            blank += str(error).endswith(REFUSES)
     count = f"{len(episodes) - len(without)} of {len(episodes)} episodes have a record"
-    if not without:
+    if len(without) == blank < len(episodes):  # as the table says
+        count += f"; {blank} have a blank text that the format refuses" * (blank > 0)
         return Result("records", True, count)
     episode, why = min(without, key=lambda pair: len(dialect.serialize(pair[0])))
     text = _example(dialect.serialize(episode), [])

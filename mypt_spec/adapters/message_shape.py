@@ -41,6 +41,7 @@ _ROLES = {
     "assistant": {"content": MAYBE, **dict.fromkeys(THOUGHTS, MAYBE), "tool_calls": _LIST},
     "tool": {"content": TEXT, "tool_call_id": MAYBE, "name": MAYBE},
 }
+REFUSES = "is blank: the format refuses it"  # a text for a block with `blank = false`
 FRONT = "system"  # metadata of a question: the system message with which its text begins
 RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
 # Keys of a message that are read as if they were not there where they are null.
@@ -121,7 +122,7 @@ def blanks(
             texts.append((piece_of(message), "content", message.content))
         for piece, key, text in texts:
             if piece in refused and not text.strip():
-                problem = f"the text in `{refused[piece]}` is blank: the format refuses it"
+                problem = f"the text in `{refused[piece]}` {REFUSES}"
                 finding = Finding("MYP314", problem, f"/messages/{i}/{key}", help="write a text")
                 yield regraded(finding, "error")
 
