@@ -90,6 +90,10 @@ def _notes(shape: Shape) -> Iterator[str]:
     if shape.drops:
         how = "empty" if shape.always else "left out"
         yield f"- Thoughts of earlier turns are {how} (`--history official`)."
+    if shape.leaves:
+        yield f"- A thought that is left out leaves {_code(shape.leaves)} before the text after it."
+    if shape.strip_before_calls:
+        yield f"- In earlier turns, texts before calls are stripped: {shape.strip_before_calls}."
     if shape.answer.lead:
         yield f"- Before a thought, the header of an answer is {_code(shape.answer.lead)}."
     if shape.system is not None and shape.system.lead:

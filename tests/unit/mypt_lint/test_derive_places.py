@@ -115,6 +115,12 @@ def leaves(tmp_path_factory: pytest.TempPathFactory) -> Dialect:
 def test_what_a_dropped_thought_leaves_is_learned(leaves: Dialect) -> None:
     history = leaves.table.history
     assert (history.leaves, history.strip_before_calls) == ("\n", "both")
+    assert leaves.folder is not None
+    page = (leaves.folder / "SPEC.md").read_text(encoding="utf-8")
+    assert (
+        "leaves `` \\n `` before the text after it.\n- In earlier turns, texts before calls are stripped: both"
+        in page
+    )
     records = [conversation("all", seed, blanks=0.1) for seed in range(16)]
     legal = [r for r in records if all(f.severity != "error" for f in leaves.check(r)[1])]
     exported = compiled(_plain(chat_template(leaves)))
