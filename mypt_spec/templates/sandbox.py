@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache, partial
@@ -21,6 +22,7 @@ _OF_LOOPS = frozenset({"first", "last", "index", "index0", "length", "previtem",
 # Values that many renderings write as JSON: by their ids, with the texts by how they are written.
 _SHARED: dict[int, tuple[Any, dict[str, str]]] = {}
 _ENCODERS: Memo[str, json.JSONEncoder] = Memo(16)  # `json.dumps` makes one every time
+_ONE_AT_A_TIME = threading.Lock()  # what is compiled has one list of what it writes
 _NEEDS = "a chat template needs jinja2 3.1.6 or newer; pip install 'mypt-tags[templates]'"
 
 Render = Callable[..., tuple[str, list[tuple[int, int]]]]
@@ -157,6 +159,7 @@ class ToolTemplate(str):
     def write(self, tools: list[dict[str, Any]]) -> str:
         """Returns the text of definitions. Raises ValueError where the template fails."""
         try:
-            return compiled(self.text)(tools=tools)[0]
+            with _ONE_AT_A_TIME:
+                return compiled(self.text)(tools=tools)[0]
         except Exception as error:  # whatever a template does wrong
             raise ValueError(f"the template of the tools fails: {error}") from None

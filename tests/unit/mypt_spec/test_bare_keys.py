@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +220,16 @@ def test_chats_without_tools_take_the_fast_path() -> None:
     assert len({*keys[:3]}) == 1
     assert keys[0] is not None
     assert keys[3] is None
+
+
+def test_threads_of_a_server_write_tools_at_once() -> None:
+    tools = [[function(f"f{i}", {"q": {"type": "string"}})] for i in range(40)]
+    template = GEMMA.table.openers["tool"].body
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            texts = [*pool.map(template.write, tools * 3)]
+    finally:
+        sys.setswitchinterval(usual)
+    assert texts == [template.write(some) for some in tools] * 3
