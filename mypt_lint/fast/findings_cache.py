@@ -90,19 +90,16 @@ class FindingsCache:
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
-    def line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
+    def line(
+        self, raw: bytes, *, row: int, filename: str, findings: list[Finding] | None = None
+    ) -> list[Diagnostic]:
+        """Returns what is found in a line: `findings` if these are known of it."""
         try:
-            findings = self._findings(raw)
+            findings = self._findings(raw) if findings is None else findings
         except Exception:  # the checker has its own words for what goes wrong
             findings = None
         if findings is None:
             return self.checker.line(raw, row=row, filename=filename)
-        return self.located(findings, raw, row=row, filename=filename)
-
-    def located(
-        self, findings: list[Finding], raw: bytes, *, row: int, filename: str
-    ) -> list[Diagnostic]:
-        """Returns findings about a line in which no key occurs twice, in order of place."""
         if not findings:
             return []
         diagnostics = self.checker.locate(findings, raw, row=row, filename=filename, unique=True)
@@ -140,7 +137,10 @@ class FindingsCache:
 
     def _learn(self, key: bytes, skeleton: Skeleton) -> tuple[CachedFinding, ...] | None:
         """Checks a rest and remembers its findings."""
-        findings = self.plain.record_findings(skeleton.example)
+        rest = skeleton.rest
+        if skeleton.foreign and skeleton.values:
+            rest = replace(skeleton, texts={}).value(rest)
+        findings = self.plain.record_findings(rest)
         entry: tuple[CachedFinding, ...] | None = None
         if len(findings) <= _FINDINGS:
             with suppress(NoSkeletonError):

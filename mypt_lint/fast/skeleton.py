@@ -27,7 +27,7 @@ the record to the checker as it is.
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -84,12 +84,6 @@ class Skeleton:
     strings: int = 0
     foreign: bool = False
     tools: Any = ()
-
-    @property
-    def example(self) -> Any:
-        """Returns the rest as it is checked: a foreign one with its JSON values."""
-        fills = self.foreign and self.values
-        return replace(self, texts={}).value(self.rest) if fills else self.rest
 
     def text(self, rest: str) -> str:
         """Returns a text of the rest as it is in the record.

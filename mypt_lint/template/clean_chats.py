@@ -13,7 +13,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.findings_cache import FindingsCache
@@ -25,6 +25,7 @@ from mypt_records.shapes import read
 from mypt_spec.findings import Finding
 from mypt_spec.memo import Memo
 
+_PLACES = "places"  # a fact of the chat of a skeleton
 _CHATS, _ROOM = 4096, 16 << 20  # chats of skeletons that are kept, and bytes of their skeletons
 
 
@@ -43,13 +44,6 @@ class ByModel:
         return CleanChats(checker, self.model)
 
 
-class _Recipe(NamedTuple):
-    """The chat of a skeleton, and the places of its messages that hold signs."""
-
-    chat: Chat
-    places: list[tuple[int, str, Any]]
-
-
 class CleanChat(NamedTuple):
     """The chat of a line's skeleton, the rendering of the line, and the findings about that."""
 
@@ -65,7 +59,7 @@ class CleanChats:
         self.model = model
         self._shape = checker.shape
         self._cache = FindingsCache(replace(checker, by_model=None))
-        self._recipes: Memo[bytes, _Recipe | None] = Memo(_CHATS, room=_ROOM)
+        self._recipes: Memo[bytes, Chat | None] = Memo(_CHATS, room=_ROOM)
 
     def placed(self, lines: Sequence[bytes]) -> list[CleanChat | None]:
         """Returns what is known of each line; None: not proved to be right."""
@@ -81,7 +75,7 @@ class CleanChats:
             recipe = self._recipe(judged.key, judged.skeleton)
             if recipe is not None:
                 calls.append(_filled(recipe, judged.skeleton))
-                recipes.append((i, recipe.chat, judged.skeleton))
+                recipes.append((i, recipe, judged.skeleton))
         outcomes = zip(recipes, calls, self.model.outcomes(calls), strict=False)
         for (i, chat, skeleton), arguments, outcome in outcomes:
             if isinstance(outcome, Aligned) and self._has_signed(skeleton, arguments, outcome.text):
@@ -96,26 +90,27 @@ class CleanChats:
         stray = skeleton.values and self.model.stray_tag(arguments)
         return not stray and all(name in text for name in names)
 
-    def _recipe(self, key: bytes, skeleton: Skeleton) -> _Recipe | None:
+    def _recipe(self, key: bytes, skeleton: Skeleton) -> Chat | None:
+        """Returns the chat of a skeleton, which knows the places of signs in its messages."""
         if key in self._recipes.entries:
             return self._recipes.entries[key]
-        chat, recipe = read(skeleton.rest, self._shape), None
-        if self.model.is_rendered(chat) and not chat.rejected:
-            places = [
-                (number, name, value)
-                for number, message in enumerate(arguments_of(chat)[0])
-                for name, value in message.items()
-                if name == "tool_calls" or (isinstance(value, str) and SIGN.search(value))
-            ]
-            recipe = _Recipe(chat, places)
-        return self._recipes.keep(key, recipe, len(key))
+        chat = read(skeleton.rest, self._shape)
+        if not self.model.is_rendered(chat) or chat.rejected:
+            return self._recipes.keep(key, None, len(key))
+        chat.facts[_PLACES] = [
+            (number, name, value)
+            for number, message in enumerate(arguments_of(chat)[0])
+            for name, value in message.items()
+            if name == "tool_calls" or (isinstance(value, str) and SIGN.search(value))
+        ]
+        return self._recipes.keep(key, chat, len(key))
 
 
-def _filled(recipe: _Recipe, skeleton: Skeleton) -> Arguments:
+def _filled(recipe: Chat, skeleton: Skeleton) -> Arguments:
     """Returns the arguments of a record: those of the skeleton, with the texts of the record."""
-    messages, tools, options = arguments_of(recipe.chat)
+    messages, tools, options = arguments_of(recipe)
     messages = [message.copy() for message in messages]
-    for number, name, value in recipe.places:
+    for number, name, value in recipe.facts[_PLACES]:
         messages[number][name] = skeleton.value(value)
     if skeleton.tools:
         tools = marshal.dumps(skeleton.value(skeleton.rest["tools"]), PLAIN)
