@@ -154,7 +154,7 @@ class StreamParser:
 
     def _goes_on(self, tag: str, tail: str) -> bool:
         """Returns whether white space that begins with `tail`, all that is there, is the tag's."""
-        ends = (terminal.spelling[-1] for terminal in self._table.terminals.values())
+        ends = (terminal.spelling[-1] for terminal in self._table.spellings)
         return any(
             v.startswith(tail) and not tag.endswith(v) and self._beginning.fullmatch(tag + v)
             for v in {end.value for end in ends if end.kind == "space"}

@@ -525,7 +525,8 @@ def _on(vocabulary: Vocabulary | None, bare: Dialect, folder: Path) -> Dialect:
         first = [
             bare.table.terminals.get(name) for name in bare.automaton.steps[bare.automaton.start]
         ]
-        if vocabulary.leads and any(t is None or t.spelling[0].kind != "special" for t in first):
+        begins = (p for t in first for p in (t.spelling[:1] if t else ()) if p.kind == "special")
+        if vocabulary.leads and len([*begins]) < len(first):
             raise ValueError(
                 "the vocabulary: its tokenizer puts a space before what begins with text, as a "
                 "conversation does here; let the format begin with a special token"

@@ -35,7 +35,7 @@ from __future__ import annotations
 import operator
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from mypt_spec.bodies.strict_json import shortened
@@ -60,6 +60,8 @@ def lex(
     are the blocks that are open there. If single-id tags are `sentinels`, content cannot spell
     them. `span` maps a start and an end in the text to those that an event has.
     """
+    silent = [t.name for t in table.terminals.values() if not t.spelling]
+    begins = {"", *(mark.name for mark in table.marks.values())} if silent else ()
     at = 0
     lexer = table.id_lexer if sentinels else table.lexer
     special = table.sentinels if sentinels else None
@@ -75,8 +77,7 @@ def lex(
             terminal = table.terminals[table.join(name, TEXT if start > at else last)]
         elif terminal is not None and terminal.led:
             start = _led(text, at, start, terminal.spelling[0])
-        if start > at:
-            yield Event(TEXT, text[at:start], Place("", span(at, start)))
+        yield from _run(text, at, start, silent if last in begins else (), span)
         at, last = end, terminal.name if terminal is not None else name
         if terminal is None:
             spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
@@ -96,8 +97,16 @@ def lex(
         place = Place("", span(start, end))
         spelling = terminal.spell(attrs)
         yield Event(terminal.name, spelling, place, attrs, spaced=spaced, other=other)
-    if at < len(text):
-        yield Event(TEXT, text[at:], Place("", span(at, len(text))))
+    yield from _run(text, at, len(text), silent if last in begins else (), span)
+
+
+def _run(
+    text: str, at: int, end: int, silent: Iterable[str], span: Callable[[int, int], tuple[int, int]]
+) -> Iterator[Event]:
+    """Yields a run of text, with the opening tags before it that have no spelling."""
+    if at < end:
+        yield from (Event(name, "", Place("", span(at, at + 1))) for name in silent)
+        yield Event(TEXT, text[at:end], Place("", span(at, end)))
 
 
 lex_sentinels = partial(lex, sentinels=True)

@@ -474,7 +474,7 @@ class TokenTable:
     def plain_tags(self) -> tuple[Terminal, ...]:
         """Returns the terminals whose spelling has no single-id tag: text to the tokenizer."""
         rows = (t for t in self.terminals.values() if not t.joins)
-        return tuple(t for t in rows if all(p.kind != "special" for p in t.spelling))
+        return tuple(t for t in rows if t.bare and all(p.kind != "special" for p in t.spelling))
 
     @cached_property
     def late(self) -> dict[str, int]:
@@ -513,13 +513,13 @@ class TokenTable:
 
     @cached_property
     def spellings(self) -> tuple[Terminal, ...]:
-        """Returns the terminals, and one more for each other spelling of one; see `spelled`."""
+        """Returns the terminals with a spelling, and one for each other spelling; see `spelled`."""
         others = (
             replace(t, name=f"{t.name}{_ALSO}{i}", spelling=pieces, also=())
             for t in self.terminals.values()
             for i, pieces in enumerate(t.also)
         )
-        return (*self.terminals.values(), *others)
+        return (*filter(lambda t: t.spelling, self.terminals.values()), *others)
 
     def spelled(self, name: str) -> tuple[Terminal | None, bool]:
         """Returns (terminal, whether it is another spelling of it) of the name of a spelling."""

@@ -266,6 +266,7 @@ def _check_spellings(terminals: dict[str, Terminal], need: Need) -> None:
     trails = {t.stem[-1]: t.trail for t in terminals.values() if t.trail and t.stem}
     for t in terminals.values():
         entry, pieces = f"[[terminal]] {t.name}", t.spelling
+        need(bool(pieces) or (t.opens and not t.loss), entry, '"spelling" is empty')
         # Or content and the white space of a tag after it could spell this one together.
         bare = "".join(p.value for p in pieces if p.kind == "text")
         plain = {p.kind for p in pieces} <= {"text", "space"}
@@ -286,7 +287,7 @@ def _check_spellings(terminals: dict[str, Terminal], need: Need) -> None:
         fine = not masked or (masked == [len(pieces) - 1] and pieces[-2:][0].kind == "special")
         need(fine, entry, 'a piece of "loss" 0 is the last one, after a special piece')
         message = "another tag that ends with the same special piece has other white space after it"
-        need(trails.get(t.stem[-1], t.trail) == t.trail, t.name, message)
+        need(not t.stem or trails.get(t.stem[-1], t.trail) == t.trail, t.name, message)
 
 
 def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
@@ -357,7 +358,7 @@ def _declared_ids(
         entry = f"[[terminal]] {row['name']}"
         for piece in row["spelling"]:
             need("id" not in piece or ordered is None, entry, '"id" of a piece needs [vocabulary]')
-        for piece in [*row["spelling"], row["spelling"][0] | row]:
+        for piece in [*row["spelling"], *[piece | row for piece in row["spelling"][:1]]]:
             if "id" not in piece:
                 continue
             tag, i = piece["special"], piece["id"]

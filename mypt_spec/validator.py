@@ -231,7 +231,7 @@ def name_refusal(
     """
     if event.terminal == STRAY:
         openers = [t for t in table.terminals.values() if t.opens]
-        tags = ", ".join(t.shown for t in openers if t.spelling[0].value == event.text)
+        tags = ", ".join(t.shown for t in openers if t.bare.startswith(event.text))
         hint = f"tags that begin with it: {tags}" if tags else "delete it"
         return "MYP240", f"`{event.text}` alone is not a tag", hint
     terminal = table.terminals.get(event.terminal)

@@ -209,7 +209,6 @@ def _restricted(shape: Shape) -> Iterator[Shape]:
     """Yields a shape, then without empty texts, then without system messages in questions."""
     yield shape
     blocks = {p: b for p in ("system", "user", "answer", "thought") if (b := getattr(shape, p))}
-    blocks.pop("system", None) if shape.bare else None  # it is empty if there is no message
     changes: dict[str, Any] = {piece: replace(b, blank=False) for piece, b in blocks.items()}
     if shape.tools is not None:
         result = replace(shape.tools.result, blank=False)

@@ -22,15 +22,13 @@ _PATHS = {
     "results": "tool",
     "result": "tool",
 }
-_MARKS = {
-    "BEGIN": "Begins the conversation.",
-    "PLAIN": "Says that there is no system message.",
-    "TAIL": "Ends the conversation.",
-}
+_MARKS = {"BEGIN": "Begins a chat.", "PLAIN": "Is for no system block.", "TAIL": "Ends a chat."}
 
 
 def files(name: str, shape: Shape, special: frozenset[str]) -> dict[str, str]:
     """Returns the texts of grammar, token table and records of a format, by file name."""
+    in_all = shape.tools is not None and shape.tools.head[2]
+    shape = replace(shape, plain="") if (_head(shape) or in_all) and not shape.head else shape
     return {
         f"{name.replace('-', '_')}.lark": _grammar(name, shape),
         "tokens.toml": _tokens(name, shape, special),
@@ -113,9 +111,9 @@ def _grammar(name: str, shape: Shape) -> str:
             opener, parts = "(ANSWER_OPEN | ANSWER_LEAD thought)", parts[1:]
         return " ".join(filter(None, (opener, *parts, ends.get(piece, ""))))
 
-    texts = {piece: "TEXT" + "+*"[block.blank] for piece, block in blocks.items()}
-    texts |= {"system": "TEXT*"} if shape.bare else {}
-    first = "system" if shape.needs_system or shape.bare else "system?"
+    texts = {p: "TEXT" + "+*"[b.blank and b.opener != ""] for p, b in blocks.items()}
+    always = shape.needs_system or (_head(shape) and not shape.head)
+    first = "system" if always else "system?"
     first = "(system | PLAIN)" if shape.plain else first
     head = "BEGIN " if shape.begin else "head " if shape.head else ""
     head += f"{first} " if shape.system else ""
@@ -292,8 +290,7 @@ def _stops(shape: Shape, special: frozenset[str]) -> list[str]:
 
 def _records(shape: Shape) -> str:
     out = ["# The messages of OpenAI and TRL.", 'shape = "messages"']
-    begin = "begin" if shape.begin else "system" if shape.bare else ""
-    marks = {"begin": begin, "finish": "tail" if shape.tail else ""}
+    marks = {"begin": "begin" if shape.begin else "", "finish": "tail" if shape.tail else ""}
     out += _rows({key: mark for key, mark in marks.items() if mark})
     texts: dict[str, str] = {}
     if (tools := shape.tools) is not None:

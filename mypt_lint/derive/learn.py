@@ -173,8 +173,6 @@ class Learner:
             return replace(shape, system_in=(opener.removeprefix(question), closer))
         closer = closer.removesuffix(to_user)
         begin, default, plain = ahead, None, ""
-        if not opener:
-            raise NotLearnedError("no tag is before a system message")
         if not opener.startswith(ahead):
             begin = self.bos if opener.startswith(self.bos) else ""
             begin = "" if to_user.startswith(begin) else begin
@@ -186,14 +184,14 @@ class Learner:
         space = closer.removesuffix(rest) if rest in ("", shape.answer.closer) else ""
         if shape.after_answer not in ("", closer):
             raise NotLearnedError("other white space is after answers than after a system message")
-        always = default == "" or (opener == begin and not rest)  # it begins each conversation
-        shape = replace(shape, begin="" if default == "" or opener == begin else begin)
+        plain = opener + closer if default == "" else plain  # a block that all have
+        shape = replace(shape, begin="" if default == "" else begin)
         opener, suffix = opener.removeprefix(shape.begin), "" if shape.after_answer else space
         shape = replace(shape, system=Block(opener, closer.removeprefix(space), suffix=suffix))
         dated = DAY in (default or "")
         return replace(
-            shape, bare=always, default=None if dated else default or None,
-            needs_system=dated or default is not None or opener == begin, plain=plain,
+            shape, default=None if dated else default or None, plain=plain,
+            needs_system=dated or bool(default),
         )  # fmt: skip
 
     def _thought(self) -> tuple[str, str]:
@@ -252,6 +250,7 @@ class Learner:
             self._with_text(p, "") == self._with_text(p, _T).replace(_T, "") for p in places
         )
         blank = blank and not (name == "answer" and shape.after_answer)
+        blank = blank and not (name == "system" and shape.plain)
         block = replace(getattr(shape, name), strip=first, blank=blank)
         return replace(shape, **{name: block})
 

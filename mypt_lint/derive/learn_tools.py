@@ -187,7 +187,9 @@ class ToolsLearner:
         if opening[size:].isspace() and text.startswith(_S, size):
             return "", "", opening[size:]
         head, separator, _ = text[size:].partition(opening[size:] + _S)
-        fits = self.shape.bare and separator and "find_it" not in head
+        block = self.shape.system or Block("")
+        fits = separator and "find_it" not in head
+        fits = fits and self.shape.plain == block.opener + block.closer
         return (head, opening[size:], "") if fits else ("", "", "")
 
     def _calls(self) -> tuple[Block, str, str | None, str | None, str]:

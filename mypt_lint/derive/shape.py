@@ -86,10 +86,9 @@ class Shape:
     """The literals of a template.
 
     - `begin` comes before everything, `tail` after it; or it `ends` the last answer in place of the
-      closer. With `bare_end`, the last closer has no white space after it. A `bare` system block
-      opens with what comes before everything; `after_answer` is the white space between
-      answers and questions. `ending` and `day`
-      are as in `Renderings`; the date is in what begins each system block.
+      closer. With `bare_end`, the last closer has no white space after it. `after_answer` is the
+      white space between answers and questions. `ending` and `day` are as in `Renderings`; the date
+      is in what begins each system block.
     - `default`: the text of the system block of conversations without a system message. If a format
       `needs_system` and has none, it refuses these; `plain` is in place of that block.
     - `system_in`: what is around the system message, with which the first question begins.
@@ -110,7 +109,6 @@ class Shape:
     user: Block
     answer: Block
     system: Block | None = None
-    bare: bool = False
     after_answer: str = ""
     default: str | None = None
     needs_system: bool = False

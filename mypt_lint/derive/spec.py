@@ -54,15 +54,14 @@ def _blocks(shape: Shape) -> Iterator[str]:
     for piece, block in blocks_of(shape).items():
         space = f"strip {block.strip}" if block.strip else "kept"
         space += f", after {_code(block.prefix)}" if block.prefix else ""
-        tags = _code(block.opener), _code(block.closer) if block.closer else "the next tag"
+        tags = [_code(block.opener) if block.opener else "none"]
+        tags.append(_code(block.closer) if block.closer else "the next tag")
         yield _row(piece, *tags, space, "allowed" if block.blank else "refused")
 
 
 def _notes(shape: Shape) -> Iterator[str]:
     if shape.begin:
         yield f"- A conversation begins with {_code(shape.begin)}."
-    if shape.bare:
-        yield "- Each conversation begins with the block system, which is empty without a message."
     if shape.tail:
         instead = " in place of the closing tag of the answer" * shape.ends
         yield f"- It ends with {_code(shape.tail)}{instead}."
@@ -78,7 +77,7 @@ def _notes(shape: Shape) -> Iterator[str]:
         yield f"- The system message of conversations without one is {_code(shape.default)}."
     elif shape.plain:
         yield f"- {_code(shape.plain)} is in place of a missing system message."
-    elif shape.needs_system and not shape.bare:
+    elif shape.needs_system:
         yield "- A conversation needs a system message: without one, the template writes a date."
     if shape.system_in is not None:
         system = _code("...".join(shape.system_in))

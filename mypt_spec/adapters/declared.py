@@ -285,8 +285,7 @@ def _fields(keys: tuple[_Key, ...], optional: set[str]) -> dict[str, Field]:
 def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages:
     """Returns the adapter that a `records.toml` with `shape = "messages"` declares."""
     begin, finish = source.get("begin", ""), source.get("finish", "")
-    begins = {"", *table.marks, source["blocks"].get("system", "")}
-    need(begin in begins, '"begin"', f"no mark {begin!r}, nor the block of system messages")
+    need(begin in {"", *table.marks}, '"begin"', f"no mark {begin!r}")
     need(finish in {"", *table.marks}, '"finish"', f"no mark {finish!r}")
     paths: dict[str, Path] = {}
     for piece, value in source["blocks"].items():

@@ -23,8 +23,7 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
     after = "\\n\\n"                      # before the system message, where tools are before it
 
 Options of a format's template are `[options]` and `[[option]]`, and `[system]` and `[defaults]` are
-about system messages; see `template_options`. If `begin` is the block of system messages, it begins
-each conversation, and is empty where there is no such message.
+about system messages; see `template_options`.
 
 A piece that is left out, and `developer`, is nothing that a record of the dialect can have. Pieces
 that are inside of the same block share it within a message; results that follow one another do,
@@ -114,8 +113,7 @@ class Messages(Adapter):
     ) -> None:
         self.paths, self.table = paths, table
         self.options, self.system = options or TemplateOptions(), system or SystemText()
-        self.opening = begin if begin in table.openers else ""  # the block with which all begins
-        self.begin, self.finish = begin.removeprefix(self.opening), finish
+        self.begin, self.finish = begin, finish
         self.finished = finished_blocks(finish, table)
         self.intro, self.after_tools = intro, after_tools  # texts beside definitions of tools
         self.tools_before = tools_before
@@ -256,9 +254,10 @@ class Messages(Adapter):
         if heads == len(messages) and not self.intro:
             self._add_tools(blocks, record, reader)
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
-        absent = self.opening or self.system.mark  # what is there without a system message
-        if absent and self.paths["system"][0] not in {block.role for block in blocks}:
-            begin.append(Message(absent, at=top))
+        mark = self.system.mark
+        if mark and self.paths["system"][0] not in {block.role for block in blocks}:
+            begin.append(Message(mark, at=top))
+        blocks = [b for b in blocks if b.parts or self.table.openers[b.role].spelling]
         end = [Message(self.finish, at=b.at) for b in blocks[-1:] if b.role in self.finished]
         made = (Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks)
         return [*begin, *made, *end]
@@ -286,8 +285,7 @@ class Messages(Adapter):
         shared = shared and "tools" in record and not self.system.default_with_tools
         beside = "before the tools" if shared else ""
         beside = "after that of the options" if options else beside
-        if message.role == self.pieces.get((self.opening, "text")) and not message.meta:
-            beside = "in the block that begins each conversation"
+        beside = beside if self._opener(self._piece(message)).spelling else "without a tag"
         if beside and not self._opener(message.role).stripped(message.content):
             problem = f"an empty text {beside} says nothing and does not come back"
             pointer = reader.at(i, "content").pointer
@@ -419,8 +417,7 @@ class Messages(Adapter):
         questions = 0  # questions since the tools
         types, body = NO_TYPES, self._opener("tools").body if "tools" in self.paths else ""
         for message in episode.messages:
-            is_empty = not (message.parts or message.meta)
-            if message.role in table.marks or (message.role == self.opening and is_empty):
+            if message.role in table.marks:
                 continue
             meta = dict(message.meta)
             # The first of a message's blocks has the ids; calls may be blocks by themselves.

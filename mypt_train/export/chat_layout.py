@@ -34,7 +34,7 @@ class ChatLayout:
     `tools_before` and `after_tools` are as in `records.toml`; with `told`, tools are part of the
     text of a question, after these words. `inline` maps a piece to the kind of block that its text
     may spell. With `empty`, a thought without text is one. `options` are those that a chat may be
-    asked for with. `opening` is the block of system messages, if it begins each chat; `system` says
+    asked for with. `system` says
     which question has one in its text, and what that of a chat is that has none.
     """
 
@@ -48,7 +48,6 @@ class ChatLayout:
     told: str = ""
     inline: dict[str, str] = field(default_factory=dict)
     options: TemplateOptions = field(default_factory=TemplateOptions)
-    opening: str = ""
     system: SystemText = field(default_factory=SystemText)
 
     @property
@@ -77,7 +76,6 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
                 empty=True,
                 told=adapter.intro,
                 options=adapter.options,
-                opening=adapter.opening,
                 system=adapter.system,
             )
         if isinstance(adapter, Declared):

@@ -124,7 +124,6 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "turns": int(layout.turns),
         "told": layout.told,
         "default_system": [layout.system.default, layout.system.default_with_tools],
-        "opening": layout.opening,
         "absent": table.marks[layout.system.mark].name if layout.system.mark else "",
         "fronted": layout.system.question,
         "around_system": [layout.system.before, layout.system.after],

@@ -109,8 +109,10 @@ def tag_pieces(dialect: Dialect) -> list[str]:
 def _beside(terminal: Terminal, dialect: Dialect) -> tuple[bool, bool]:
     """Returns whether plain text may be directly before a tag, and directly after it."""
     table, steps = dialect.table, dialect.automaton.steps
-    last = {name for name, t in table.terminals.items() if t.spelling[-1].kind != "special"}
-    first = {name for name, t in table.terminals.items() if t.spelling[0].kind != "special"}
+    last, first = (
+        {n for n, t in table.terminals.items() if "special" not in [p.kind for p in t.spelling[at]]}
+        for at in (slice(-1, None), slice(1))
+    )
     before = any(
         terminal.name in steps[then]
         for row in steps

@@ -7,7 +7,8 @@ from typing import Any
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_train.data.encode_line import Encoder, LineOutcome
+from mypt_spec import Dialect
+from mypt_train.data.encode_line import Encoder, LineOutcome, Options
 
 
 def codes_of(checker: Checker, line: bytes) -> list[str]:
@@ -57,3 +58,12 @@ def parts(value: Any) -> list[tuple[Any, Any]]:
     """Returns (container, key) of all values in a JSON value."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()  # fmt: skip
     return [place for key, inner in items for place in [(value, key), *parts(inner)]]
+
+
+def assert_fast(d: Dialect, lines: list[bytes]) -> None:
+    """Asserts that the fast paths of linter and preparation return what the usual ones do."""
+    assert_sound(CleanFilter(Checker(d)), lines)
+    asked = Options(dialect=str(d.folder))
+    slow = Encoder(asked)
+    slow.chats = slow.templates = None
+    assert_same_ids(Encoder(asked), slow, lines)

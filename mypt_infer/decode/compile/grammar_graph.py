@@ -118,7 +118,7 @@ class GrammarGraph:
         self.writable = model_writes(self.machine, self.table)
         self.stops = stop_tags(self.machine, self.table)
         self.pieces = pieces(inner_tags(self.table, self.machine))
-        self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
+        self.heads = {n: self._head(t) for n, t in self.table.terminals.items() if t.spelling}
         self.forbidden = forbidden_texts(dialect)
         self.text = self._text_leaf()
         self.nodes: dict[tuple[int, bool, bool], Node] = {}

@@ -37,6 +37,10 @@ CHANNELS = (
     "<|start|>assistant<|channel|>final<|message|>{{ m.content }}{{ '<|return|>' if loop.last else '<|end|>' }}{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"
 )
+SILENT = (
+    "{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}\n{% else %}<|{{ m.role }}|>"
+    "{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
 TURNS = (user("Q"), assistant("A"), user("B"), assistant("C"))
 
 
@@ -136,6 +140,18 @@ def test_a_template_without_a_prompt_leaves_the_header_to_the_model(tmp_path: Pa
     encoded = dialect.encode(episode)
     said = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
     assert said == "<|assistant|>\nA<|end|><|assistant|>\nC<|end|>"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [SILENT, "<s>" + SILENT, "<s>" + SILENT.replace("content }}\n{%", "content }}<|end|>{%")],
+)
+def test_a_system_message_without_a_tag_is_learned(template: str, tmp_path: Path) -> None:
+    derived = learned(tmp_path, template)
+    assert "| system | none |" in derived.files["SPEC.md"]
+    for record in (chat(*TURNS), chat(system("S"), *TURNS)):
+        ours, theirs = texts(derived, tmp_path, record)
+        assert ours == theirs
 
 
 def test_what_is_in_place_of_a_system_block_is_learned(tmp_path: Path) -> None:

@@ -26,23 +26,14 @@ from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from mypt_train.export.response_template import response_template
 from tests.support.build import Record, assistant, call, calls, chat, function, system, tool, user
-from tests.support.fast_paths import assert_same_ids, assert_sound
+from tests.support.fast_paths import assert_fast, assert_same_ids, assert_sound
 from tests.support.huggingface import tokenizer
-from tests.support.nested import BLOCKS, GRAMMAR, nested
+from tests.support.nested import BLOCKS, nested
 from tests.support.scripted import ids_of, run_turn, tools_of
 from tests.support.tables import GPT2, head, row, special, write_table
 
 USER, FOUR = user("u"), assistant("Four.")
 TOOL = function("f")
-
-
-def assert_fast(d: Dialect, lines: list[bytes]) -> None:
-    """Asserts that the fast paths of linter and preparation return what the usual ones do."""
-    assert_sound(CleanFilter(Checker(d)), lines)
-    asked = Options(dialect=str(d.folder))
-    slow = Encoder(asked)
-    slow.chats = slow.templates = None
-    assert_same_ids(Encoder(asked), slow, lines)
 
 
 DEFAULTS = """
@@ -146,47 +137,6 @@ def test_a_default_that_its_block_strips_is_in_no_written_record(tmp_path: Path)
     assert (d.write(episode), d.validate(episode)) == (record, [])
     episode, _ = d.check(chat(system("D"), USER, FOUR))
     assert d.write(episode) == chat(system("D"), USER, FOUR)
-
-
-MARK = """
-[[terminal]]
-name = "PLAIN"
-spelling = [{ special = "<plain>" }]
-doc = "Says that there is no system message."
-"""
-
-
-@pytest.mark.parametrize(
-    ("record", "text"),
-    [
-        (chat(USER, FOUR), "<plain><user>"),
-        (chat(system("s"), USER, FOUR), "<system>s<end><user>"),
-        (chat(system(""), USER, FOUR), "<system><end><user>"),
-        (chat(USER, FOUR, tools=[TOOL]), "<system><tools>"),
-    ],
-)
-def test_a_mark_is_in_place_of_a_missing_system_block(
-    record: Record, text: str, tmp_path: Path
-) -> None:
-    grammar = GRAMMAR.replace("system? (", "(system | PLAIN) (").replace("TEXT\n", "PLAIN TEXT\n")
-    d = nested(tmp_path, '\n[defaults]\nwithout_system = "plain"\n', grammar=grammar, rows=MARK)
-    episode, findings = d.check(record)
-    written = d.serialize(episode)
-    assert (findings, written[: len(text)]) == ([], text)
-    assert (d.parse(written), d.validate(episode)) == ((episode, []), [])
-    assert d.write(episode) == record
-    assert d.encode(episode).loss[:1] == [0]
-    rendering = pytest.importorskip("transformers.utils.chat_template_utils")
-    for prompt in (False, True):
-        (exported,), _ = rendering.render_jinja_template(
-            conversations=[record["messages"][: -1 if prompt else None]],
-            chat_template=chat_template(d), tools=record.get("tools"), add_generation_prompt=prompt,
-        )  # fmt: skip
-        assert exported == (written.partition("Four.")[0] if prompt else written)
-    lines = [
-        json.dumps(r).encode() for r in (record, chat(USER), chat(*record["messages"], USER, FOUR))
-    ]
-    assert_fast(d, lines)
 
 
 @pytest.mark.parametrize("option", ["", OPTION], ids=["", "with an option"])
@@ -389,26 +339,6 @@ def test_a_server_sends_answers_without_the_prefix(tmp_path: Path) -> None:
     assert "".join([*texts, *(delta.text for delta in reader.end())]) == " Four.\n"
 
 
-def test_a_system_text_ends_with_white_space_that_no_record_has(tmp_path: Path) -> None:
-    d = nested(tmp_path, DEFAULTS.replace('"T"', '""'), system='suffix = "\\n\\n"')
-    for said, record in (("s", chat(system("s"), USER, FOUR)), ("D", chat(USER, FOUR))):
-        episode, findings = d.check(record)
-        text = f"<system>{said}\n\n<end><user>u<end><assistant>Four.<end>"
-        assert (findings, d.serialize(episode)) == ([], text)
-        canonical = d.write(episode)
-        assert canonical == chat(system(said), USER, FOUR)
-        assert (d.read(canonical)[0], d.parse(text)) == (episode, (episode, []))
-        rendering = pytest.importorskip("transformers.utils.chat_template_utils")
-        (exported,), _ = rendering.render_jinja_template(
-            conversations=[record["messages"]], chat_template=chat_template(d)
-        )
-        assert exported == text
-        lines = [json.dumps(r).encode() for r in (record, chat(*record["messages"], USER, FOUR))]
-        assert_fast(d, lines)
-    episode, _ = d.parse("<system>s<end><user>u<end><assistant>Four.<end>")
-    assert [f.code for f in d.validate(episode)] == ["MYP258"]
-
-
 @pytest.mark.parametrize("text", ["Four.", "  Four."])
 def test_no_record_says_an_answer_with_other_white_space(text: str, tmp_path: Path) -> None:
     d = nested(tmp_path, answer=f"{PREFIX}\n{STRIP}")
@@ -513,7 +443,7 @@ def test_a_default_may_be_in_the_first_question(tmp_path: Path) -> None:
         (
             'begin = "user"\n' + BLOCKS,
             "",
-            r'"begin": no mark \'user\', nor the block of system messages',
+            r'"begin": no mark \'user\'',
         ),
     ],
 )
@@ -530,15 +460,15 @@ def test_a_tag_may_not_be_spelled_by_a_system_message_and_a_question() -> None:
         system_text_of(place, ["# Tools\n\nUse them."], TomlFile("records.toml").need)
 
 
-def test_a_conversation_begins_with_the_block_of_system_messages_once() -> None:
+def test_a_conversation_begins_with_its_mark_once() -> None:
     d = mypt_spec.dialect("deepseek-v3")
     history = History(d)
     append_messages(history, [USER, FOUR])
     append_messages(history, [user("v")])
     assert d.tokenizer.decode(history.ids).count("begin") == 1
-    said = chat(system("") | {"_note": 1}, USER, FOUR)
-    episode, findings = d.check(said)
-    assert (findings, d.write(episode)) == ([], said)
+    episode, findings = d.check(chat(system(""), USER, FOUR))
+    assert [(f.code, f.severity) for f in findings] == [("MYP314", "warning")]
+    assert d.write(episode) == chat(USER, FOUR)
 
 
 @pytest.mark.parametrize("history", ["keep", "per-turn"])
