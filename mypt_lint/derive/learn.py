@@ -124,15 +124,15 @@ class Learner:
             probe = chat(_Q, _A)
             is_option = _T in (self.render.text(probe, date_string=_T) or "")
             texts = [self.render.text(probe, clock=c) or "" for c in ("", "now", "later")]
-            at, after = texts[0].find(DAY), len(texts[0].partition(DAY)[2])
-            days = [text[at : len(text) - after] for text in texts]
+            before, _, behind = texts[0].partition(DAY)
+            days = [text[len(before) : len(text) - len(behind)] for text in texts]
             self.render.day = "date_string" if is_option else "strftime_now", days[1], days[2]
             shape = replace(shape, day=self.render.day)
             opener, closer = opener or shape.begin, ""
             if shape.system is not None and shape.begin.count(DAY) == 1:
                 text, day, rest = shape.begin.partition(DAY)
-                end = LIKELY_SPECIAL.search(rest)
-                at = end.start() if end is not None else len(rest)
+                tag = LIKELY_SPECIAL.search(rest)
+                at = tag.start() if tag is not None else len(rest)
                 opener, closer = text + day + rest[:at], rest[at:]
                 shape = replace(shape, begin="", head=Block(opener, closer))
             tagged = LIKELY_SPECIAL.search(opener.partition(DAY)[0])
@@ -180,8 +180,8 @@ class Learner:
                 default = ahead[len(opener) : len(ahead) - len(closer)]
             elif DAY in ahead or not LIKELY_SPECIAL.match(plain := ahead.removeprefix(begin)):
                 raise NotLearnedError("the template writes other texts before a system message")
-        rest = closer.lstrip()
-        space = closer.removesuffix(rest) if rest in ("", shape.answer.closer) else ""
+        tag = closer.lstrip()
+        space = closer.removesuffix(tag) if tag in ("", shape.answer.closer) else ""
         if shape.after_answer not in ("", closer):
             raise NotLearnedError("other white space is after answers than after a system message")
         plain = opener + closer if default == "" else plain  # a block that all have
