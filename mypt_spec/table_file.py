@@ -266,7 +266,7 @@ def _check_spellings(terminals: dict[str, Terminal], need: Need) -> None:
     trails = {t.stem[-1]: t.trail for t in terminals.values() if t.trail and t.stem}
     for t in terminals.values():
         entry, pieces = f"[[terminal]] {t.name}", t.spelling
-        need(bool(pieces) or bool(t.opens and not t.loss), entry, '"spelling" is empty')
+        need(bool(pieces or (t.opens and not t.loss)), entry, '"spelling" is empty')
         # Or content and the white space of a tag after it could spell this one together.
         bare = "".join(p.value for p in pieces if p.kind == "text")
         plain = {p.kind for p in pieces} <= {"text", "space"}
