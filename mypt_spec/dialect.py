@@ -17,7 +17,6 @@ from typing import Any, cast
 from mypt_spec import automaton as _automaton
 from mypt_spec.adapters.base import Adapter, Reader, Unread
 from mypt_spec.automaton import Automaton
-from mypt_spec.bodies.call_tags import BareKeys
 from mypt_spec.damage.untagged import with_tags
 from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments
 from mypt_spec.episode import Episode, Event, Place, events_of
@@ -514,8 +513,10 @@ def _on(vocabulary: Vocabulary | None, bare: Dialect, folder: Path) -> Dialect:
     try:
         if required is not None:
             vocabulary = match_required(vocabulary, required)
-        if isinstance(bare.table.tagged, BareKeys):
-            vocabulary = with_texts(vocabulary, bare.table.tagged.marks)
+        if (body := bare.table.tagged) is not None:
+            written = (*body.marks, *getattr(body, "argument", ()))
+            tags = {tag for tag in vocabulary.special if any(tag in text for text in written)}
+            vocabulary = with_texts(vocabulary, tags - {*bare.table.special})
         unfit = next((tag for tag in bare.table.special if tag in vocabulary.unfit), None)
         if unfit is not None:
             raise ValueError(f"the vocabulary: the tag {unfit!r} {vocabulary.unfit[unfit]}")

@@ -91,7 +91,7 @@ class Vocabulary:
 
 def with_texts(vocabulary: Vocabulary, tags: Iterable[str]) -> Vocabulary:
     """Returns the vocabulary with some of its special tokens as text, each a piece by itself."""
-    texts = {tag: vocabulary.special[tag] for tag in tags if tag in vocabulary.special}
+    texts = {tag: vocabulary.special[tag] for tag in sorted(tags)}
     if not texts:
         return vocabulary
     words = "|".join(map(re.escape, texts))

@@ -8,6 +8,7 @@ import importlib
 import json
 import random
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,7 +44,22 @@ PARSERS = {  # of SGLang, as llm-router-utils has them
     "minimax-m2": "minimax_m2.MinimaxM2Detector",
     "minimax-m2.5": "minimax_m2.MinimaxM2Detector",
     "llama3.1": "llama32_detector.Llama32Detector",
+    "glm4.5": "glm4_moe_detector.Glm4MoeDetector",
 }
+VLLM = {  # the names of its parsers; that of llama3.1 needs a tag that the format has not
+    "qwen2.5": "hermes",
+    "qwen3-instruct": "hermes",
+    "granite4": "granite4",
+    "granite4.1": "granite4",
+    "qwen3-coder": "qwen3_coder",
+    "deepseek-v3.1": "deepseek_v31",
+    "qwen3.5": "qwen3_coder",
+    "qwen3.6": "qwen3_coder",
+    "minimax-m2": "minimax_m2",
+    "minimax-m2.5": "minimax_m2",
+}
+# The names of built-in structural tags. That of qwen3-coder wants an empty line in a call without arguments.
+XGRAMMAR = {"qwen2.5": "qwen_3", "deepseek-v3.1": "deepseek_v3_1", "llama3.1": "llama"}
 # The quick suite walks in formats with bodies of calls that the dialects do not have.
 SOME = either(("gemma4", "deepseek-v3.1", "llama3.1"), tuple(CALLERS))
 
@@ -101,3 +117,42 @@ def test_parsers_of_servers_read_the_calls(name: str) -> None:
         assert [(call.name, json.loads(call.parameters)) for call in read] == ours, text
         count += len(calls)
     assert count
+
+
+@pytest.mark.extra("vllm")
+@pytest.mark.parametrize("name", [name for name in SOME if name in VLLM])
+def test_parsers_of_vllm_read_the_calls(name: str) -> None:
+    managers: Any = importlib.import_module("vllm.tool_parsers")
+    protocol: Any = importlib.import_module("vllm.entrypoints.openai.chat_completion.protocol")
+    tools = [protocol.ChatCompletionToolsParam.model_validate(tool) for tool in TOOLS]
+    made, count = decoder(name), 0
+    tokenizer = SimpleNamespace(
+        get_vocab=lambda: made.dialect.tokenizer.special,
+        encode=lambda text, **_: list(map(int, made.dialect.tokenizer.encode(text))),
+        decode=lambda ids, **_: made.dialect.tokenizer.decode(list(ids)),
+        all_special_ids=[],
+        all_special_tokens=[],
+    )
+    kind = managers.ToolParserManager.get_tool_parser(VLLM[name])
+    request = protocol.ChatCompletionRequest(model="", messages=[], tools=TOOLS)
+    for ids, answer in walks(name, WALKS):
+        calls = calls_in(made, ids + answer)
+        text = made.dialect.tokenizer.decode(answer)
+        read = kind(tokenizer, tools).extract_tool_calls(text, request).tool_calls
+        theirs = [(call.function.name, json.loads(call.function.arguments)) for call in read]
+        assert theirs == [(call.name, call.arguments) for call in calls], text
+        count += len(calls)
+    assert count
+
+
+@pytest.mark.extra("xgrammar")
+@pytest.mark.parametrize("name", [name for name in SOME if name in XGRAMMAR])
+def test_structural_tags_of_xgrammar_accept_the_answers(name: str) -> None:
+    xgrammar: Any = importlib.import_module("xgrammar")
+    accepts: Any = importlib.import_module("xgrammar.testing")._is_grammar_accept_string
+    tag = xgrammar.get_model_structural_tag(XGRAMMAR[name], tools=TOOLS, reasoning="disabled")
+    grammar = xgrammar.Grammar.from_structural_tag(tag)
+    made = decoder(name)
+    for _, answer in walks(name, WALKS):
+        text = made.dialect.tokenizer.decode(answer[:-1])  # without the stop token
+        assert accepts(grammar, text), text

