@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,8 +42,12 @@ def test_each_family_is_tested_and_described() -> None:
 
 
 def test_tables_of_families_are_short() -> None:
+    """A template that a table holds is no row of it."""
     tables = [
-        (folder / "tokens.toml").read_text(encoding="utf-8") for folder in families().values()
+        re.sub(
+            "'''.*?'''", "", (folder / "tokens.toml").read_text(encoding="utf-8"), flags=re.DOTALL
+        )
+        for folder in families().values()
     ]
     lines = [line for table in tables for line in table.splitlines() if line and line[0] != "#"]
     assert len(lines) / len(tables) <= 60

