@@ -120,6 +120,7 @@ def test_parsers_of_servers_read_the_calls(name: str) -> None:
 
 
 @pytest.mark.extra("vllm")
+@pytest.mark.filterwarnings("ignore")  # of its imports
 @pytest.mark.parametrize("name", [name for name in SOME if name in VLLM])
 def test_parsers_of_vllm_read_the_calls(name: str) -> None:
     managers: Any = importlib.import_module("vllm.tool_parsers")
