@@ -117,15 +117,18 @@ class _Deriving:
         arguments = "how", "clock", "stop", shape.day[0]  # of renderings
         for option in sorted(self.model.read_options[1].difference(arguments)):
             texts = re.findall(rf"\b{option} *[=!]= *['\"](\w+)", self.model.templates[0].text)
-            new, lacks = shape, list[str]()
+            new, lacks, values = shape, list[str](), list[Any]()
             for value in dict.fromkeys(texts or (True, False)):
                 try:
                     new = self._fitting(name, _with_value(new, option, value))
+                    values.append(value)
                 except (NotLearnedError, SpecError):
                     lacks.append(f"{option} = {json.dumps(value)}")
-            row = new.options.get(option)
-            if lacks or (row is not None and "empty_thought" in row):  # else it changes nothing
-                shape = replace(new, lacks=(*shape.lacks, *(lacks if row else [option])))
+            row = new.options.get(option, {}) | {"values": values}
+            if lacks or "empty_thought" in row:  # else it changes nothing
+                options = shape.options | ({option: row} if values else {})
+                lacks = [*shape.lacks, *(lacks if values else [option])]
+                shape = replace(new, options=options, lacks=(*lacks,))
         return shape
 
     def _fitting(self, name: str, shapes: Iterable[Shape]) -> Shape:
@@ -195,7 +198,7 @@ def _without_thoughts(shape: Shape, why: str) -> Shape:
 def _with_value(shape: Shape, name: str, value: Any) -> Iterator[Shape]:
     """Yields shapes with a value of an option: it changes nothing, or the thoughts of prompts."""
     row = shape.options.get(name, {"name": name, "values": []})
-    row = row | {"values": [*dict.fromkeys((*row["values"], value))]}
+    row = row | {"values": [*dict.fromkeys((row.get("default", value), value))]}
     same = replace(shape, options=shape.options | {name: row})
     yield same
     if shape.thought is not None and not (shape.no_thoughts or shape.empties):
