@@ -74,7 +74,7 @@ def test_a_prompt_without_an_empty_thought_is_an_option(
     assert [level.is_complete for level in derived.levels[:2]] == [True, True]
     assert derived.shape is not None
     assert (derived.shape.options["enable_thinking"]["values"], derived.shape.lacks) == (
-        [False, True],
+        [True, False],
         (),
     )
     dialect = derived.load(tmp_path)
