@@ -303,10 +303,9 @@ class Messages(Adapter):
             return
         text = ""
         for some, text in texts:
-            self._add(blocks, Part("tools", text, at=at), "head", Place())
+            block = self._add(blocks, Part("tools", text, at=at), "head", Place())
             if body.startswith(definitions.LOSSY):
-                holder = [b for b in blocks if any(part.at is at for part in b.parts)][-1]
-                holder.meta[_TOOLS] = [*holder.meta.get(_TOOLS, ()), *some]
+                block.meta[_TOOLS] = [*block.meta.get(_TOOLS, ()), *some]
         reader.findings += incomplete_tools(definitions.lost_in(tools, body, text), at)
 
     def _split(self, message: ChatMessage, i: int, reader: Reader, head: str) -> Iterator[Part]:
@@ -367,8 +366,11 @@ class Messages(Adapter):
         values = {"name": name, "id": ident}
         return tuple((key, values[key]) for key in self._patterns(piece) if values[key])
 
-    def _add(self, blocks: list[Block], piece: Part, source: object, at: Place) -> None:
-        """Puts a piece into the block that it shares with the one before, or into a new one."""
+    def _add(self, blocks: list[Block], piece: Part, source: object, at: Place) -> Block:
+        """Puts a piece into the block that it shares with the one before, or into a new one.
+
+        Returns the block.
+        """
         block, *inner = self.paths[piece.kind]
         heads = [b for b in blocks if b.role == block] if source == "head" else blocks[-1:]
         open_ = next((b for b in heads if b.role == block and source in (b.source, "head")), None)
@@ -382,6 +384,7 @@ class Messages(Adapter):
         else:
             open_.attrs, open_.name_at = piece.attrs, piece.name_at
             open_.parts += [Part("text", piece.text, (), piece.at)] if piece.text else []
+        return open_
 
     def _note(self, block: Block, message: ChatMessage, at: str) -> None:
         """Keeps what a message says that no text has a place for."""

@@ -193,3 +193,16 @@ def test_a_tag_in_tools_beside_a_question_is_a_finding(name: str) -> None:
     assert episode is not None
     assert [(f.code, f.pointer) for f in findings] == [("MYP302", "/tools")]
     assert "\\u003c|eot_id|>" in d.serialize(episode)
+
+
+def test_a_template_may_write_nothing_of_tools(tmp_path: Path) -> None:
+    grammar = GRAMMAR.replace("system?", "system? tools?") + "tools: TOOLS TEXT* TOOLS_END\n"
+    own = BLOCKS.replace("system/tools", "tools")
+    d = nested(
+        tmp_path, blocks=own, grammar=grammar.replace(" (TOOLS TEXT+ TOOLS_END)?", ""),
+        body='template"\ntemplate.text = "{# nothing #}',
+    )  # fmt: skip
+    record = chat(system("s"), USER, FOUR, tools=[TOOL])
+    episode, _ = d.check(record)
+    assert d.serialize(episode).startswith("<system>s<end><tools><tools_end><user>")
+    assert d.write(episode) == record
