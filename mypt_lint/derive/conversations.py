@@ -56,7 +56,10 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
 
     def step() -> list[dict[str, Any]]:
         message, results = answer(), []
-        message["content"] = message["content"] if chance.random() < 0.4 else ""
+        if chance.random() < 0.6:
+            message |= {"content": ""}
+        if not message["content"] and chance.random() < 0.5:
+            del message["content"]
         message["tool_calls"] = []
         for i in range(choice((1, 1, 1, 2, 3))):
             function, ident = choice(tools)["function"], f"call{len(messages):03d}{i:02d}"
@@ -82,5 +85,6 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
 def is_blank(record: dict[str, Any]) -> bool:
     """Returns whether a text of a conversation is white space or nothing, but beside a call."""
     texts = [m.get("reasoning_content") for m in record["messages"]]
-    texts += [m["content"] for m in record["messages"] if m["content"] or "tool_calls" not in m]
+    contents = ((m.get("content"), "tool_calls" in m) for m in record["messages"])
+    texts += [text for text, is_called in contents if text or not is_called]
     return any(isinstance(text, str) and not text.strip() for text in texts)

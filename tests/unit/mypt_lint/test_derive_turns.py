@@ -11,6 +11,7 @@ from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
 from tests.support.build import assistant, call, calls, chat, function, tool, user
 from tests.support.stand_in import files
+from tests.unit.mypt_lint.test_derive import WRAPS
 
 TURNS = (
     "{%- macro value(x) -%}{%- if x is none -%}None{%- elif x is string -%}~{{ x }}~{%- elif x is boolean -%}"
@@ -63,3 +64,10 @@ def test_gemma_4_is_learned(name: str) -> None:
     assert [level.name for level in derived.levels if level.is_proved] == [
         "chat", "thoughts", "tools", "all",
     ]  # fmt: skip
+
+
+def test_calls_beside_no_content_are_proved(tmp_path: Path) -> None:
+    space = "{{ m.content }}{{ ' ' if m.content is defined and m.tool_calls }}{% for"
+    (tmp_path / "template.jinja").write_text(WRAPS.replace("{{ m.content }}{% for", space))
+    derived = derive(ModelFolder(str(tmp_path / "template.jinja")), "toy", conversations=15)
+    assert [level.is_proved for level in derived.levels] == [True, False, False, False]
