@@ -66,14 +66,16 @@ def _with_most_tags(names: Iterable[str], text: str) -> tuple[str, ...]:
 
 
 def with_tags(names: Iterable[str], text: str) -> list[str]:
-    """Returns the formats of which a special token is in a text; they are not loaded for it."""
-    return [name for name in names if any(tag in text for tag in _special(name))]
+    """Returns the formats of which the tag of a question is in a text; they are not loaded."""
+    return [name for name in names if all(tag in text for tag in _of_question(name))]
 
 
 @cache
-def _special(name: str) -> tuple[str, ...]:
+def _of_question(name: str) -> tuple[str, ...]:
     table = (folder(name) / "tokens.toml").read_text(encoding="utf-8")
-    return tuple(re.findall(r'special = "([^"\\]+)"', table))
+    opens = "\nopens" + re.findall("turn_opener( = .+\n)", table)[0]
+    row = next(row for row in table.split("[[terminal]]") if opens in row)
+    return tuple(re.findall(r'(?:special|text) = "([^"\\]+)"', row))
 
 
 def read(record: dict[str, Any]) -> Chat:

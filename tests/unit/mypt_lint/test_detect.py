@@ -381,3 +381,8 @@ def test_of_families_that_fit_equally_none_is_chosen(
     assert "the texts may be gemma2 or gemma3; choose with --dialect" in capsys.readouterr().err
     assert view(["a.jsonl"]) == 0
     assert "the texts may be gemma2 or gemma3; choose with --dialect" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["A page.<|endoftext|>", "a <end_of_turn>", "<｜Assistant｜>"])
+def test_other_tags_than_those_of_questions_name_no_family(text: str) -> None:
+    assert formats_of(text) == ()
