@@ -160,7 +160,7 @@ class CleanTools:
 
     def _are_clean(self, raw: bytes, plain: bytes | None) -> bool:
         """Returns whether definitions are clean; `plain` ones are proved but for their text."""
-        if plain is None:
+        if plain is None or not (self.plain or self.splitter.tools_body):
             return not self.checker.line(CHAT + raw + b"}", row=2, filename="")
         if not self.plain:
             return self._comes_back(raw, plain)
