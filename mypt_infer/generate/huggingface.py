@@ -124,7 +124,8 @@ class TagLogitsProcessor:
         """Returns a copy of the scores: -inf for refused ids, 0 at some places, (row, id)."""
         out = scores.clone()
         for row, allow_set, path in zip(out, sets, self._paths, strict=True):
-            row[size:] = -torch.inf
+            if allow_set.only is None:
+                row[size:] = -torch.inf
             path.tensors.mask_row(row, allow_set)
         for i, token in free:
             out[i, token] = 0

@@ -191,6 +191,6 @@ def test_a_schema_that_no_table_holds_is_refused_by_name(
     """The other engine reads no such calls, whatever their schema."""
     if engine != "table":
         pytest.importorskip("llguidance")
-    says = "no arguments between tags" if engine == "llguidance" else why
+    says = "and no other arguments" if engine == "llguidance" else why
     with pytest.raises(SchemaFault, match=says):
         Decoder(mypt_spec.dialect(FOLDER), [function("f", properties)], engine=engine)
