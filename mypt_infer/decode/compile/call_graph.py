@@ -389,8 +389,10 @@ def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
     """
     no = tuple(forbidden)
     if not isinstance(kind, Tags):
-        strings = value_dfa(no, kind, kind.end) if isinstance(kind, BareKeys) else string_dfa(no)
-        return [strings, number_dfa(fraction=False), number_dfa(fraction=True)]
+        leaves = [string_dfa(no), number_dfa(fraction=False), number_dfa(fraction=True)]
+        if isinstance(kind, BareKeys):  # answers may be JSON
+            return [value_dfa(no, kind, kind.end), *leaves[1:], leaves[0]]
+        return leaves
     ends = AFTER_NUMBER + kind.argument[2][0].encode()
     return [
         string_dfa((*forbidden, *kind.marks)),

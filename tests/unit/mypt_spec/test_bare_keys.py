@@ -11,6 +11,7 @@ import pytest
 
 import mypt_spec
 from mypt_infer.decode import Decoder, SchemaFault
+from mypt_infer.decode.llguidance.response import Response
 from mypt_spec import SpecError
 from mypt_spec.adapters.splitter import splitter
 from mypt_spec.bodies.call_tags import BareKeys
@@ -117,6 +118,16 @@ def test_the_decoder_writes_calls_and_the_stop() -> None:
             after(f"<|tool_call>call:f{text}<tool_call|>")
     with pytest.raises(SchemaFault, match="escapes"):
         Decoder(d, [function("f", {"a:b": {"type": "string"}})])
+
+
+def test_schemas_that_tables_cannot_hold_are_refused_and_answers_may_be_json() -> None:
+    pytest.importorskip("llguidance")
+    d, some = vocabulary.small("gemma4"), {"q": {"type": "string", "pattern": "^a+$"}}
+    with pytest.raises(SchemaFault, match='the engine "llguidance" writes JSON'):
+        Decoder(d, [function("f", some)], engine="auto")
+    made = Decoder(d, response=Response(schema=function("f", some)["function"]["parameters"]))
+    state = made.start(made.ids_of(d.read(chat(user("Q")))[0]))
+    assert made.run(state, d.tokenizer.encode('{"q": "aa"}'))
 
 
 def test_tools_that_a_template_wrote_have_no_record() -> None:
