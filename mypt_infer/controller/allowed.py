@@ -55,6 +55,14 @@ class Allowed:
             )
         return min(openers)
 
+    def prompted(self) -> str:
+        """Returns the tag that opens a thought and that only prompts write; "" for none."""
+        names = self._history.dialect.automaton.allowed(self._history.state) - self.writable
+        kinds = self._format.thinking - self.forbidden_blocks
+        return min(
+            (n for n in names - {TEXT} if self._table.terminals[n].opens in kinds), default=""
+        )
+
     @property
     def ended(self) -> bool:
         """Returns whether the turn is complete: the model has nothing left to write."""

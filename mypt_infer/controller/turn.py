@@ -111,6 +111,8 @@ class Turn:
                     yield from self._result()
                 else:
                     yield from self._insert(self._allowed.header(), INJECTED)
+                    if thought := self._allowed.prompted():
+                        yield from self._insert(thought, INJECTED)
                 continue
             elif forced := self._allowed.forced(self._draft):
                 yield from self._insert(forced, FORCED)

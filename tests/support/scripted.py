@@ -140,7 +140,7 @@ def ids_of(text: str, dialect: str | Dialect = "mypt") -> list[int]:
             if terminal is not None
             else d.tokenizer.encode(event.text)
         )
-        space = terminal.spelling[-1] if terminal is not None else None
+        space = terminal.spelling[-1] if terminal is not None and terminal.spelling else None
         if space is not None and space.kind == "space":
             behind = d.tokenizer.encode(space.value)
             assert ids[-len(behind) :] == behind

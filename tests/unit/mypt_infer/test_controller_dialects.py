@@ -29,6 +29,19 @@ from tests.support.scripted import (
 CALC = tools_of(calc=lambda args: str(sum(args["x"])), fails=lambda args: 1 // 0)
 
 
+def test_a_thought_that_only_prompts_open() -> None:
+    script = "Why?\n</think>\n\nYes.<｜end▁of▁sentence｜>"
+    controller, events = run_turn(script, CALC, "deepseek-r1", text="Hi")
+    assert turn_end(events).reason == "stop"
+    assert "".join(e.text for e in only(events, ThinkDelta)) == "Why?"
+    assert "".join(e.text for e in only(events, TextDelta)) == "Yes."
+    assert text_of(controller).endswith(
+        "<｜Assistant｜><think>\nWhy?\n</think>\n\nYes.<｜end▁of▁sentence｜>"
+    )
+    unthinking = run_turn("Yes.<｜end▁of▁sentence｜>", CALC, "deepseek-r1", text="Hi", think=False)
+    assert text_of(unthinking[0]).endswith("<｜Assistant｜>Yes.<｜end▁of▁sentence｜>")
+
+
 # Praxis
 
 
