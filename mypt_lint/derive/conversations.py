@@ -56,9 +56,8 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
 
     def step() -> list[dict[str, Any]]:
         message, results = answer(), []
-        if chance.random() < 0.6:
-            message |= {"content": ""}
-        if not message["content"] and chance.random() < 0.5:
+        message["content"] = message["content"] if chance.random() < 0.4 else ""
+        if not message["content"] and len(messages) % 2:
             del message["content"]
         message["tool_calls"] = []
         for i in range(choice((1, 1, 1, 2, 3))):
