@@ -112,9 +112,12 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
 def tag_in_json(context: Context) -> Iterator[Finding]:
     """Finds strings inside JSON bodies that spell a tag."""
     for run in context.texts:
-        if run.body in UNESCAPED or "\\u" not in run.event.text:
+        tagged = isinstance(run.body, Tags)  # arrays and objects between them are JSON
+        if (run.body in UNESCAPED and not tagged) or "\\u" not in run.event.text:
             continue
         value = read_body(run.event.text, run.body, context.table.literals, run.event.at).value
+        if tagged and value is not None:
+            value = calls_in(value, run.body, ())[0].arguments
         stack: list[tuple[Node, Any]] = [(None, value)]
         while stack:
             node, value = stack.pop()

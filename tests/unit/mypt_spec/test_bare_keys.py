@@ -244,3 +244,18 @@ def test_threads_of_a_server_write_tools_at_once() -> None:
     finally:
         sys.setswitchinterval(usual)
     assert texts == [template.write(some) for some in tools] * 3
+
+
+def test_tags_in_json_between_tags_are_reported() -> None:
+    d, tools = mypt_spec.dialect("qwen3.5"), [function("f", {"q": {"type": "array"}})]
+    record = chat(
+        user("Q"),
+        calls(call("f", {"q": ["a", "<tool_call>"]})),
+        tool("r"),
+        assistant("A"),
+        tools=tools,
+    )
+    episode, findings = d.check(record)
+    assert "\\u003ctool_call>" in d.serialize(episode)
+    at = "/messages/1/tool_calls/0/function/arguments/q/1"
+    assert [(f.code, f.pointer) for f in findings] == [("MYP302", at)]
