@@ -21,7 +21,7 @@ from mypt_spec.bodies.json_body import (
 )
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, lone_surrogate, pointer_to
-from mypt_spec.bodies.tagged import Types
+from mypt_spec.bodies.tagged import Types, with_tags
 from mypt_spec.damage.near_miss import near_miss, near_misses
 from mypt_spec.damage.untagged import is_body
 from mypt_spec.episode import Attrs, Part, Place
@@ -134,7 +134,8 @@ def tag_in_json(context: Context) -> Iterator[Finding]:
 def _spelled(
     text: str, node: Node, run: TextRun, context: Context, *, key: bool = False
 ) -> Iterator[Finding]:
-    match = context.table.literals.search(text)
+    literals, body = context.table.literals, run.body
+    match = (with_tags(literals, body.pattern) if isinstance(body, Tags) else literals).search(text)
     if match is None:
         return
     renamed = run.body in ("call", "parameters")

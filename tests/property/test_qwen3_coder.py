@@ -214,7 +214,10 @@ def test_words_of_python_are_json() -> None:
 def test_json_in_an_argument_escapes_tags() -> None:
     for tag in ("</parameter>", "</tool_call>"):
         record = asked({"a": [tag]})
-        text = own(record)
+        episode, findings = dialect().check(record)
+        assert episode is not None
+        assert [f.code for f in findings] == ["MYP302"]
+        text = dialect().serialize(episode)
         assert f'["\\u003c{tag[1:]}"]' in text
         assert dialect().parse(text)[0] == dialect().read(record)[0]
         assert f'["{tag}"]' in rendered(HERE, record)

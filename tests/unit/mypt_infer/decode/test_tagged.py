@@ -162,7 +162,7 @@ def test_what_the_serialiser_writes_is_allowed(name: str, arguments: dict[str, o
     record = {"messages": [user(), answer], "tools": TOOLS}
     episode, findings = made.dialect.check(record)
     assert episode is not None
-    assert [f.code for f in findings if f.severity != "info"] == []
+    assert {f.code for f in findings if f.severity != "info"} <= {"MYP302"}
     assert made.dialect.write(episode) == record
     encoded = made.dialect.encode(episode)
     first = int(np.flatnonzero(encoded.loss)[0])
