@@ -35,7 +35,7 @@ from __future__ import annotations
 import operator
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from mypt_spec.bodies.strict_json import shortened
@@ -60,8 +60,6 @@ def lex(
     are the blocks that are open there. If single-id tags are `sentinels`, content cannot spell
     them. `span` maps a start and an end in the text to those that an event has.
     """
-    silent = [t.name for t in table.terminals.values() if not t.spelling]
-    begins = {"", *(mark.name for mark in table.marks.values())} if silent else ()
     at = 0
     lexer = table.id_lexer if sentinels else table.lexer
     special = table.sentinels if sentinels else None
@@ -77,7 +75,7 @@ def lex(
             terminal = table.terminals[table.join(name, TEXT if start > at else last)]
         elif terminal is not None and terminal.led:
             start = _led(text, at, start, terminal.spelling[0])
-        yield from _run(text, at, start, silent if last in begins else (), span)
+        yield from _run(text, at, start, last, table, span)
         at, last = end, terminal.name if terminal is not None else name
         if terminal is None:
             spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
@@ -97,16 +95,21 @@ def lex(
         place = Place("", span(start, end))
         spelling = terminal.spell(attrs)
         yield Event(terminal.name, spelling, place, attrs, spaced=spaced, other=other)
-    yield from _run(text, at, len(text), silent if last in begins else (), span)
+    yield from _run(text, at, len(text), last, table, span)
 
 
 def _run(
-    text: str, at: int, end: int, silent: Iterable[str], span: Callable[[int, int], tuple[int, int]]
-) -> Iterator[Event]:
-    """Yields a run of text, with the opening tags before it that have no spelling."""
-    if at < end:
-        yield from (Event(name, "", Place("", span(at, at + 1))) for name in silent)
-        yield Event(TEXT, text[at:end], Place("", span(at, end)))
+    text: str, at: int, end: int, last: str, table: TokenTable,
+    span: Callable[[int, int], tuple[int, int]],
+) -> Iterator[Event]:  # fmt: skip
+    """Yields a run of text after the tag `last`, and the tags before it that have no spelling."""
+    if at >= end:
+        return
+    if not last or any(mark.name == last for mark in table.marks.values()):
+        for terminal in table.terminals.values():
+            if not terminal.spelling:
+                yield Event(terminal.name, "", Place("", span(at, at + 1)))
+    yield Event(TEXT, text[at:end], Place("", span(at, end)))
 
 
 lex_sentinels = partial(lex, sentinels=True)
