@@ -17,6 +17,7 @@ from mypt_spec.adapters.messages import Messages
 from mypt_spec.adapters.splitter import splitter
 from mypt_spec.bodies.strict_json import loads
 from tests.support.build import Record, assistant, call, calls, chat, function, system, tool, user
+from tests.support.nested import BLOCKS
 from tests.support.tables import GPT2, head, row, special, write_table
 
 NESTED = """start: system? (user (call results)* answer)+
@@ -35,17 +36,7 @@ user: USER TEXT* END
 step: THINK TEXT* END | SAID TEXT+ END | CALL TEXT+ END | RESULT TEXT* END
 %declare SYSTEM TOOLS USER FINAL THINK SAID CALL RESULT END TEXT
 """
-NESTED_BLOCKS = """shape = "messages"
-
-[blocks]
-system = "system"
-tools = "system/tools"
-user = "user"
-thought = "assistant/think"
-answer = "assistant"
-call = "assistant/call"
-result = "user/result"
-"""
+NESTED_BLOCKS = BLOCKS + 'call = "assistant/call"\nresult = "user/result"\n'
 FLAT_BLOCKS = """shape = "messages"
 
 [blocks]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mypt_spec import Dialect
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import Record, assistant, chat, function, system, user
 from tests.support.fast_paths import assert_fast
@@ -56,6 +57,17 @@ def test_a_mark_is_in_place_of_a_missing_system_block(
     assert_fast(d, lines)
 
 
+def assert_written_alike(d: Dialect, record: Record, text: str) -> None:
+    """Asserts that the exported template and the fast paths write a record as the dialect does."""
+    rendering = pytest.importorskip("transformers.utils.chat_template_utils")
+    (exported,), _ = rendering.render_jinja_template(
+        conversations=[record["messages"]], chat_template=chat_template(d)
+    )
+    assert exported == text
+    lines = [json.dumps(r).encode() for r in (record, chat(*record["messages"], USER, FOUR))]
+    assert_fast(d, lines)
+
+
 def test_a_system_text_ends_with_white_space_that_no_record_has(tmp_path: Path) -> None:
     d = nested(tmp_path, '\n[defaults]\nsystem = "D"\n', system='suffix = "\\n\\n"')
     for said, record in (("s", chat(system("s"), USER, FOUR)), ("D", chat(USER, FOUR))):
@@ -65,13 +77,7 @@ def test_a_system_text_ends_with_white_space_that_no_record_has(tmp_path: Path) 
         canonical = d.write(episode)
         assert canonical == chat(system(said), USER, FOUR)
         assert (d.read(canonical)[0], d.parse(text)) == (episode, (episode, []))
-        rendering = pytest.importorskip("transformers.utils.chat_template_utils")
-        (exported,), _ = rendering.render_jinja_template(
-            conversations=[record["messages"]], chat_template=chat_template(d)
-        )
-        assert exported == text
-        lines = [json.dumps(r).encode() for r in (record, chat(*record["messages"], USER, FOUR))]
-        assert_fast(d, lines)
+        assert_written_alike(d, record, text)
     episode, _ = d.parse("<system>s<end><user>u<end><assistant>Four.<end>")
     assert [f.code for f in d.validate(episode)] == ["MYP258"]
 
@@ -94,12 +100,6 @@ def test_a_block_may_have_no_opening_tag(begin: str, tmp_path: Path) -> None:
         encoded = d.encode(episode)
         assert d.tokenizer.decode(encoded.ids) == text
         assert d.parse_ids(encoded.ids) == (episode, [])
-        rendering = pytest.importorskip("transformers.utils.chat_template_utils")
-        (exported,), _ = rendering.render_jinja_template(
-            conversations=[record["messages"]], chat_template=chat_template(d)
-        )
-        assert exported == text
-        lines = [json.dumps(r).encode() for r in (record, chat(*record["messages"], USER, FOUR))]
-        assert_fast(d, lines)
+        assert_written_alike(d, record, text)
     for wrong, code in ((f"{turns}x", "MYP210"), (f"s{turns}", "MYP211")):
         assert [f.code for f in d.parse(mark + wrong)[1]] == [code]
