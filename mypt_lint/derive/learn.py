@@ -107,13 +107,13 @@ class Learner:
         prefix = last if last == earlier and last in (" ", "\n") and header == prompt else ""
         earlier, last = earlier.removeprefix(prefix), last.removeprefix(prefix)
         is_thought = header + last == opener + end_of_thought
-        said = last if earlier == last and not is_thought else ""  # by the model
-        earlier, last = ("", "") if said else (earlier, last)
-        user = Block(to_user, header if said else closer)
-        answer = Block(said or header[len(closer) :], answer_end, prefix=prefix, lead=lead)
+        spoken = last if earlier == last and not is_thought else ""  # by the model
+        earlier, last = ("", "") if spoken else (earlier, last)
+        user = Block(to_user, header if spoken else closer)
+        answer = Block(spoken or header[len(closer) :], answer_end, prefix=prefix, lead=lead)
         shape = Shape(
             begin, user, answer, tail=tail, ends=replaces, bare_end=bool(space),
-            after_answer=after, spoken=bool(said),
+            after_answer=after, spoken=bool(spoken),
         )  # fmt: skip
         try:
             shape = self._with_system(shape, two[1:])

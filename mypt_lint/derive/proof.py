@@ -78,8 +78,8 @@ def prove(
         messages, tools = record["messages"], record.get("tools")
         clock = "later" if render.day[0] and seed % 2 else "now"
         options = _options(dialect, seed, render.day[0])
-        given = options | ({render.day[0]: render.day[2]} if clock == "later" else {})
-        record |= {KEY: given} if given else {}
+        record_options = options | ({render.day[0]: render.day[2]} if clock == "later" else {})
+        record |= {KEY: record_options} if record_options else {}
         theirs = render.text(messages, tools, clock=clock, **options)
         try:
             episode = _episode(dialect, record)
@@ -100,7 +100,7 @@ def prove(
         how = how or _difference("the text", ours, theirs or "")
         how = how or _difference("the prompt", _prompt(dialect, episode), prompt)
         if not how and model and clock == "now" and seed - seeds[0] < _COMPARED:
-            aligned = render.aligned(messages, tools, **given)
+            aligned = render.aligned(messages, tools, **record_options)
             how = "" if aligned is None else _masked(dialect, aligned, episode)
             if not how and aligned is not None and model.vocabulary is not None:
                 how = _encoded(dialect, model, aligned, episode)

@@ -32,8 +32,7 @@ class FastChecker:
                 items = [item.at_row(row + i) for item in out[-1][1]]
             elif self.by_model and (chat := clean[n]):
                 self.by_model.model.stopped = 0
-                known = chat.findings
-                items = self.cache.line(raw, row=row + i, filename=filename, findings=known)
+                items = self.cache.line(raw, row=row + i, filename=filename, findings=chat.findings)
             elif self.checker.by_model:  # what it makes of a text is no matter of its skeleton
                 items = self.checker.line(raw, row=row + i, filename=filename)
             else:

@@ -342,10 +342,10 @@ class Messages(Adapter):
 
     def text_in_block(self, message: dict[str, Any], key: str) -> str:
         """Returns the text under a key of a message of a record as its block has it."""
-        said = ChatMessage(message[ROLE], "", calls=message.get("tool_calls") or ())
-        if (piece := "thought" if key in THOUGHTS else self._piece(said)) not in self.paths:
+        chat = ChatMessage(message[ROLE], "", calls=message.get("tool_calls") or ())
+        if (piece := "thought" if key in THOUGHTS else self._piece(chat)) not in self.paths:
             return str(message[key])
-        opener = self._opener(piece, said.calls if piece != "thought" else ())
+        opener = self._opener(piece, chat.calls if piece != "thought" else ())
         return opener.prefix + opener.stripped(message[key]) + opener.suffix
 
     def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[Part]:

@@ -132,7 +132,7 @@ def ordered(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def value_text(value: Any, literals: re.Pattern[str], kind: str) -> str:
-    """Returns the canonical text of a value in a body of any kind."""
+    """Returns the canonical text of a value in a body of `BareKeys`, or of JSON."""
     return kind.write(value) if isinstance(kind, BareKeys) else canonical(value, literals)
 
 

@@ -66,7 +66,7 @@ def _other_keys(
     item: Mapping[str, Any], but: tuple[str, ...], literals: re.Pattern[str],
     first: str | None = None, last: str | None = None,
 ) -> str:  # fmt: skip
-    """Returns the keys of an object that have no tag of their own, `first` and `last` there."""
+    """Returns the keys of an object without a tag of their own: `first` ahead, `last` behind."""
     items = [(key, value) for key, value in item.items() if key not in but]
     items.sort(key=lambda pair: (pair[0] == last) - (pair[0] == first))
     texts = (
