@@ -88,10 +88,12 @@ def _values(action: Action, word: str) -> dict[str, str] | None:
 
 
 def _rules() -> dict[str, str]:
+    from mypt_lint.settings.selection import groups
     from mypt_spec.findings import RULES
 
     codes = {code: rule.summary for code, rule in sorted(RULES.items())}
-    return codes | {rule.name: rule.summary for rule in RULES.values()}
+    names = {rule.name: rule.summary for rule in RULES.values()}
+    return codes | names | dict.fromkeys(("default", *groups()), "a group of rules")
 
 
 def _begin(words: Mapping[str, str], word: str) -> dict[str, str]:

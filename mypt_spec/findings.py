@@ -88,7 +88,8 @@ def with_help(finding: Finding) -> Finding:
 class Rule:
     """A row of `rules/rules.toml`, whose head says what the columns mean.
 
-    `sees` is one of SEES. A rule whose row does not have it may look at anything.
+    `sees` is one of SEES. A rule whose row does not have it may look at anything. `group` is a word
+    that selects all rules with it. A rule with `off` is reported only where it is selected.
     """
 
     code: str
@@ -96,6 +97,8 @@ class Rule:
     severity: str
     fix: str = "none"
     sees: str = "episode"
+    group: str = ""
+    off: bool = False
 
     @property
     def doc(self) -> str:
@@ -114,6 +117,11 @@ RULES = {
     code: Rule(code, **row)
     for code, row in tomllib.loads((_FOLDER / "rules.toml").read_text(encoding="utf-8")).items()
 }
+
+
+def default_codes() -> frozenset[str]:
+    """Returns the codes of the rules that are reported where nothing is selected."""
+    return frozenset(code for code, rule in RULES.items() if not rule.off)
 
 
 def registers(checks: dict[str, _C]) -> Callable[[str], Callable[[_C], _C]]:

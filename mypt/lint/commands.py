@@ -151,13 +151,14 @@ def _rules(chosen: argparse.Namespace) -> int:
     if chosen.format == "md":
         print("\n".join(table(sorted(RULES))))
     elif chosen.format == "json":
-        keys = ("code", "name", "severity", "summary", "fix")
+        keys = ("code", "name", "severity", "summary", "fix", "group", "off")
         rows = [{key: getattr(rule, key) for key in keys} for _, rule in sorted(RULES.items())]
         print(json.dumps(rows, indent=1))
     else:
         width = max(len(rule.name) for rule in RULES.values())
         for code, rule in sorted(RULES.items()):
-            print(f"{code}  {rule.name:<{width}}  {rule.severity:<7}  {rule.summary}")
+            about = rule.summary + " Off by default." * rule.off
+            print(f"{code}  {rule.name:<{width}}  {rule.severity:<7}  {about}")
     return 0
 
 

@@ -85,7 +85,8 @@ def options(out: Parser) -> None:
     add("--eval-prompts FILE", "with --data-set: prompts, one a line, that must not be trained on")
     add(
         "--select CODES",
-        "report only these: codes, beginnings of codes (MYP2), or names; comma-separated",
+        "report only these: codes, their beginnings (MYP2), names, groups (content, default), with "
+        "commas between",
         action="append",
     )
     add_ignore(add)

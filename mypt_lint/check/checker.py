@@ -28,7 +28,7 @@ from mypt_records.names import OPT_OUT
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
 from mypt_spec.extra_keys import is_listed
-from mypt_spec.findings import RULES, Finding, regraded
+from mypt_spec.findings import Finding, default_codes, regraded
 from mypt_spec.rules import Limits
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Checker:
 
     dialect: Dialect
     limits: Limits = field(default_factory=Limits)
-    codes: frozenset[str] = field(default_factory=lambda: frozenset(RULES))
+    codes: frozenset[str] = field(default_factory=default_codes)
     others: tuple[Dialect, ...] = ()
     misnamed: bool = False
     most: int = MAX_FINDINGS

@@ -25,7 +25,7 @@ FAMILIES = {
     "1": "schema",
     "2": "placement",
     "3": "payload",
-    "4": "phase",
+    "4": "phase, and content",
     "5": "tokens and shards",
     "6": "data set",
     "7": "generation",

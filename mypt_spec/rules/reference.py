@@ -6,7 +6,9 @@ from mypt_spec.findings import RULES
 def page(code: str) -> str:
     """Returns heading, severity, fix and page of a rule."""
     rule = RULES[code]
-    return f"# {rule.name} ({code})\n\nSeverity: {rule.severity}. Fix: {rule.fix}.\n\n{rule.doc}"
+    more = f" Group: {rule.group}." * bool(rule.group) + " Off by default." * rule.off
+    head = f"# {rule.name} ({code})\n\nSeverity: {rule.severity}. Fix: {rule.fix}.{more}"
+    return f"{head}\n\n{rule.doc}"
 
 
 def table(codes: list[str]) -> list[str]:
@@ -17,7 +19,7 @@ def table(codes: list[str]) -> list[str]:
         fix = "" if rule.fix == "none" else rule.fix.split(",")[0].split(" for ")[0]
         rows.append(
             f"| [{code}](#{rule.name}-{code.lower()}) | {rule.name} | {rule.severity} | {fix} | "
-            f"{rule.summary} |"
+            f"{rule.summary + ' Off by default.' * rule.off} |"
         )
     return rows
 
