@@ -32,6 +32,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mypt_spec.table import END, SpecError
@@ -217,6 +218,7 @@ class _Names:
         return {user for o in having for user in (self.users(o) if o in self.repetitions else {o})}
 
 
+@lru_cache(maxsize=32)  # formats that are derived share grammars
 def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
     """Returns the minimal automaton over all stacks that Lark's parser can reach.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NotLearnedError
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.bounds import Bounded, OutOfBoundsError
 from mypt_lint.template.model import ModelFolder, Outcome, Templates
-from mypt_lint.template.render import Failed, failure, in_form
+from mypt_lint.template.render import Failed, Form, failure, in_form
 from mypt_lint.template.render import literals as literals_of
 from mypt_lint.template.source import Template
 
@@ -26,11 +27,13 @@ Probe = list[dict[str, Any]]
 class _Rendering:
     """Renders one conversation, in the process that renders."""
 
-    def __init__(self, texts: list[Template], special: frozenset[str]) -> None:
+    def __init__(
+        self, texts: list[Template], special: frozenset[str], forms: Sequence[Form]
+    ) -> None:
         tags = (LIKELY_SPECIAL.findall(literals_of(template)) for template in texts)
         # Marks of what is trained may have the header, which prompts have already.
         texts = [replace(text, text=_MARK.sub(r"{#\1 \2#}", text.text)) for text in texts]
-        templates = Templates(texts, special.union(*tags))
+        templates = Templates(texts, special.union(*tags), forms)
         self.templates = templates.usual, templates.for_tools
 
     def __call__(
@@ -66,7 +69,7 @@ class Renderings:
     day = ("", "", "")
 
     def __init__(self, model: ModelFolder) -> None:
-        args = _Rendering, model.templates, model.special
+        args = _Rendering, model.templates, model.special, model.forms
         self.templates = model.templates
         self._render: Bounded[str | Outcome] = Bounded(*args)
         self._outcomes: dict[str, Any] = {}

@@ -80,11 +80,14 @@ def _in_use(templates: list[Template]) -> list[Template]:
 class Templates:
     """Aligns conversations by the templates of a folder; in the process that renders.
 
-    Called without a conversation, it returns why Jinja does not compile a template, "" if it does.
-    Tools are packed, as `arguments_of` returns them, so that equal ones are one object here.
+    Called without a conversation, it returns why Jinja does not compile a template, or else the
+    forms of messages that both templates take best; these may be known before. Tools are packed, as
+    `arguments_of` returns them, so that equal ones are one object here.
     """
 
-    def __init__(self, templates: list[Template], special: frozenset[str]) -> None:
+    def __init__(
+        self, templates: list[Template], special: frozenset[str], forms: Sequence[Form] = ()
+    ) -> None:
         usual, tools = _in_use(templates)
         self._tools: Memo[bytes, Any] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
         self._shared: Any = None
@@ -99,17 +102,18 @@ class Templates:
             message = f"line {why.line} of the chat template: {why.message}"
             self._fault = f"{template.path}: {message}"
             return
-        self.usual = _OneTemplate(usual, special)
-        self.for_tools = self.usual if tools is usual else _OneTemplate(tools, special)
+        self.usual = _OneTemplate(usual, special, *forms[:1])
+        same = tools is usual
+        self.for_tools = self.usual if same else _OneTemplate(tools, special, *forms[1:])
 
     def __call__(
         self,
         messages: list[dict[str, Any]] | None = None,
         tools: bytes | None = None,
         options: dict[str, Any] | None = None,
-    ) -> Outcome | str:
+    ) -> Outcome | str | tuple[Form, Form]:
         if messages is None:
-            return self._fault
+            return self._fault or (self.usual.form, self.for_tools.form)
         declared = None
         if tools is not None and (declared := self._tools.entries.get(tools)) is None:
             declared = self._tools.keep(tools, marshal.loads(tools), len(tools))
@@ -122,14 +126,16 @@ class Templates:
 
 
 class _OneTemplate:
-    def __init__(self, template: Template, special: frozenset[str]) -> None:
+    def __init__(
+        self, template: Template, special: frozenset[str], form: Form | None = None
+    ) -> None:
         self.template = template
         self._render = compiled(template.text)
         self._aligners: Memo[str, Aligner] = Memo(_MAX_OPTIONS)  # by their options
         self.now = datetime.now()  # one for all renderings, which are compared
         self.stops = template.stops | {template.tokens.get("eos_token", "")}
         self._special = special
-        self.form = self._best_form()
+        self.form = form or self._best_form()
 
     def outcome(
         self, messages: Any, tools: Any, options: dict[str, Any], form: Form | None = None
@@ -164,10 +170,18 @@ class _OneTemplate:
         """Returns the form of messages in which the most texts of the shipped ones are written."""
         rows = [json.loads(line) for line in _PROBES.read_text("utf-8").splitlines()]
         rows = [row for row in rows if row.get("_plain") or row.get("tools")]
+        outcomes: dict[str, Outcome] = {}  # most messages are equal in several forms
+
+        def outcome(row: dict[str, Any], form: Form) -> Outcome:
+            messages, tools = in_form(row["messages"], form), row.get("tools")
+            key = json.dumps([messages, tools])
+            if key not in outcomes:
+                outcomes[key] = self.outcome(messages, tools, {}, form)
+            return outcomes[key]
 
         def score(form: Form) -> tuple[int, int]:
-            outcomes = [self.outcome(r["messages"], r.get("tools"), {}, form) for r in rows]
-            aligned = [o for o in outcomes if isinstance(o, Aligned) and _PRINTED not in o.text]
+            every = [outcome(row, form) for row in rows]
+            aligned = [o for o in every if isinstance(o, Aligned) and _PRINTED not in o.text]
             return sum(not one.missing for one in aligned), len(aligned)
 
         scores: dict[Form, tuple[int, int]] = {}
@@ -191,18 +205,18 @@ class ModelFolder:
         names = {token for template in self.templates for token in template.tokens.values()}
         names |= {row["content"] for row in added_tokens(Path(path))}
         self.special = frozenset(filter(None, names))
-        self._aligned: Bounded[Outcome | str] = Bounded(Templates, self.templates, self.special)
+        self._aligned: Bounded[Any] = Bounded(Templates, self.templates, self.special)
         self.stopped = 0  # records in a row whose rendering was stopped
         self._aligned.start()
         if encodes and self.vocabulary:  # loaded here while the process loads Jinja
             self.encoder.load()
         try:
-            fault = self._aligned()
+            self.forms = self._aligned()
         except OutOfBoundsError as error:
-            fault = f"{path}: reading the chat template was stopped after {error}"
-        if fault:
+            self.forms = f"{path}: reading the chat template was stopped after {error}"
+        if isinstance(self.forms, str):
             self._aligned.close()
-            raise UsageError(str(fault))
+            raise UsageError(self.forms)
 
     def check_options(self, say: Callable[[str], None]) -> None:
         """Tells `say` which option is never read. Raises UsageError for one that is not allowed."""
