@@ -1,0 +1,1 @@
+"""A corpus of seeded faults, one kind at a time, and of clean records in many shapes."""
