@@ -281,13 +281,9 @@ def oracles(session: nox.Session) -> None:
 
 @nox.session
 def scale(session: nox.Session) -> None:
-    """Kill workers at 200 random points.
-
-    Benchmarks simulate a cluster, and compare units with a single command.
-    """
+    """Kill workers at 200 random points; a benchmark compares units with a single command."""
     session.install("-e", ".[dev]")
     session.run("pytest", "tests/unit/mypt_train/scale", *session.posargs, env={"KILLS": "200"})
-    session.run("python", "-m", "bench.schedule")
     session.run("python", "-m", "bench.scale")
 
 

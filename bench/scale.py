@@ -3,11 +3,10 @@
     python -m bench.scale [--mb 16] [--rounds 5]
 
 One run, interleaved, medians of ratios. One process is measured in processor time: encoding, then
-all until the data set is there. Two processes are measured by the clock, after each has made one
-unit, so that starting them does not count. The store is moto's server on this machine, in a
-process by itself; its time is in neither. What a store adds is small beside encoding, so it is
-also measured alone: units whose lines are read and whose object is written, but whose encoding is
-recalled. The store is left out where it is missing.
+all until the data set is there. The store is moto's server on this machine, in a process by itself;
+its time is in neither. What a store adds is small beside encoding, so it is also measured alone:
+units whose lines are read and whose object is written, but whose encoding is recalled. The store is
+left out where it is missing.
 """
 
 from __future__ import annotations
@@ -21,12 +20,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache, partial
-from importlib import import_module
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from time import perf_counter, process_time, sleep
+from time import process_time, sleep
 from typing import Any
 from urllib.request import urlopen
 
@@ -39,9 +36,7 @@ from mypt_train.data.formats.options import Options
 from mypt_train.data.units import Encoded
 from mypt_train.scale import run
 from mypt_train.scale.commit import commit
-from mypt_train.scale.launch.local import Local
-from mypt_train.scale.launch.queue import Engine, attempts
-from mypt_train.scale.planning.plan import Plan, make_plan, read_plan, write_plan
+from mypt_train.scale.planning.plan import Plan, make_plan
 from mypt_train.scale.prepare import prepare
 from mypt_train.scale.run import run_unit
 
@@ -52,22 +47,6 @@ UNITS = 8
 def planned(paths: list[Source], out: str, mb: int) -> Plan:
     """Returns a plan of about UNITS units."""
     return make_plan(paths, (), OPTIONS, out, unit=(mb << 20) // UNITS + 1)
-
-
-@lru_cache
-def _plan(path: str) -> Plan:
-    return read_plan(path)
-
-
-def one(base: str, number: int) -> float:
-    """Makes a unit of a plan below a folder; `number` is 1000 times the plan's, and its own.
-
-    Returns processor seconds.
-    """
-    plan = _plan(f"{base}/{number // 1000}/plan.json")
-    begin = process_time()
-    run_unit(plan, number % 1000)
-    return process_time() - begin
 
 
 def alone(source: Source, folder: Path, mb: int) -> tuple[float, float]:
@@ -85,15 +64,6 @@ def alone(source: Source, folder: Path, mb: int) -> tuple[float, float]:
         times.append(process_time() - begin)
         shutil.rmtree(folder / name)
     return times[0], times[1]
-
-
-def together(engine: Engine, first: int, count: int) -> tuple[float, float]:
-    """Returns seconds for the units of a plan on an engine: by the clock, and of processors."""
-    begin, spent = perf_counter(), 0.0
-    for attempt in attempts(range(first, first + count), engine):
-        assert not attempt.error, attempt.error
-        spent += attempt.result
-    return perf_counter() - begin, spent
 
 
 @contextmanager
@@ -198,40 +168,11 @@ def main() -> None:
         alone(source, folder, chosen.mb)
         times = [alone(source, folder, chosen.mb) for _ in range(chosen.rounds)]
         said("plan, units, commit: speed of the one-liner, 1 process", [a / b for a, b in times])
-        two(source, folder, chosen.mb, chosen.rounds)
         if importlib.util.find_spec("moto") and importlib.util.find_spec("obstore"):
             with bucket() as url:
                 ratios, added = in_store(path, url, folder, chosen.mb, chosen.rounds)
             said("units in a store: processor time of local units", ratios)
             said("the same, what the store adds measured without encoding", added)
-
-
-def two(source: Source, folder: Path, mb: int, rounds: int) -> None:
-    """Prints how one process compares with two."""
-    plans = 3 * rounds + 1
-    for number in range(plans):
-        plan = planned([source], str(folder / "two" / str(number)), mb)
-        write_plan(plan)
-    count = len(plan.units)
-    here = import_module("bench.scale")  # by a name that other processes can import
-    do = partial(here.one, str(folder / "two"))
-    engines: dict[str, AbstractContextManager[Engine]] = {"1": Local(do, 1), "2": Local(do, 2)}
-    spent: dict[str, list[tuple[float, float]]] = {name: [] for name in engines}
-    running = {name: engine.__enter__() for name, engine in engines.items()}
-    try:
-        for engine in running.values():
-            together(engine, 1000 * (plans - 1), count)
-        at = 0
-        for _ in range(rounds):
-            for name, engine in running.items():
-                spent[name].append(together(engine, 1000 * at, count))
-                shutil.rmtree(folder / "two" / str(at) / ".work")
-                at += 1
-    finally:
-        for engine_ in engines.values():
-            engine_.__exit__(None, None, None)
-    ratios = [one[0] / two[0] for one, two in zip(spent["1"], spent["2"], strict=True)]
-    said("2 processes: speed of 1, by the clock", ratios)
 
 
 if __name__ == "__main__":

@@ -151,14 +151,6 @@ def positive(text: str) -> int:
     return number
 
 
-def not_negative(text: str) -> int:
-    """Returns the number that an option is given. Raises ArgumentTypeError for one below 0."""
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{number} is below 0")
-    return number
-
-
 def visible_flags(of: argparse.ArgumentParser) -> list[str]:
     """Returns the names of all options that the help shows."""
     return [name for action in visible(of) for name in action.option_strings]

@@ -30,7 +30,7 @@ examples:
   mypt-prepare data/ --out rows --format trl               rows for TRL's SFTTrainer
   mypt-prepare data/ --out sft --resume                    go on after a kill, with the same options
 
-For several machines and stores: mypt-prepare plan, run, status, resume, commit (each has --help).
+For several machines and stores: mypt-prepare plan, run, status, commit (each has --help).
 A file of such a name is written ./plan.
 
 Every line is written, refused (rejects.jsonl says why), too long or a duplicate, and the sums add
@@ -91,7 +91,7 @@ def _refuse_url(out: str, workers: int) -> None:
         raise UsageError(
             f"{url}: a data set in a store is made by a plan; plan it with the same words after "
             "mypt-prepare plan, but without --jobs and --resume, then\n"
-            f"  mypt-prepare resume --plan {plan} --jobs {workers}\n"
+            f"  mypt-prepare run --plan {plan} --jobs {workers}\n"
             f"  mypt-prepare commit --plan {plan}"
         )
 

@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,12 @@ from mypt_train.data.collection import SPLITS, Totals, rejected
 from mypt_train.data.formats.manifest import SCHEMA, VERSIONS, Counts, dtype_of
 from mypt_train.data.templates import histories
 from mypt_train.data.unit_files import REFUSED, UnitFile
+from mypt_train.scale import repeats
 from mypt_train.scale.groups import GroupReport, make_group
-from mypt_train.scale.launch.queue import MakeEngine
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, PlanError
-from mypt_train.scale.stages import make_tasks
-from mypt_train.scale.state import Progress, Sealed, counted_up, seal
+from mypt_train.scale.processes import KilledError, outcomes
+from mypt_train.scale.state import Progress, UnitCounts, counted_up
 from mypt_train.scale.unit.report import read_object, report_of
 
 # The number of rejects that a refusal names.
@@ -48,37 +49,22 @@ class Committed:
     first: bool
 
 
-def commit(
-    plan: Plan,
-    *,
-    max_failed: int = 0,
-    path: str = "",
-    engine: MakeEngine | None = None,
-    progress: Progress = lambda *_: None,
-) -> Committed:
+def commit(plan: Plan, *, jobs: int = 1, progress: Progress = lambda *_: None) -> Committed:
     """Makes the data set; returns its manifest, and whether this call has put it.
 
-    At most `max_failed` units that are set aside may be missing; the manifest then names them.
-    What is to be done before the manifest is done here, or by an `engine`, which reads the plan at
-    `path`. `progress` is told what is done ("counting" units, names of stages, "tidying"), how much
-    of it, and how much there is.
-    Raises UnfinishedError, PlanError (also for a folder that holds another data set), StoreError
-    and OSError.
+    `jobs` processes pack the groups. `progress` is told what is done ("counting" units, "comparing"
+    and "packing", "tidying"), how much of it, and how much there is.
+    Raises PlanError (also for a folder that holds another data set), StoreError and OSError.
     """
     store = plan.store()
     manifest, first = _there(plan, store), False
     if manifest is None:
         try:
-            sealed = seal(plan, max_failed=max_failed, progress=progress)
-            _refuse_unwritable(plan, store, sealed)
-            make_tasks(plan, sealed, path, engine, progress)
-            about = {
-                "sha256": plan.sha256,
-                "units": len(plan.units),
-                "groups": plan.groups,
-                "missing": _missing(plan, sealed),
-            }
-            manifest = _manifest(plan, store, sealed) | {"plan": about}
+            counts = counted_up(plan, progress=progress)
+            _refuse_unwritable(plan, store, counts)
+            _pack(plan, store, counts, jobs, progress)
+            about = {"sha256": plan.sha256, "units": len(plan.units), "groups": plan.groups}
+            manifest = _manifest(plan, store, counts) | {"plan": about}
             first = store.put_if_absent(MANIFEST, _dumped(manifest))
             manifest = manifest if first else _there(plan, store) or manifest
         except (StoreError, OSError):
@@ -89,6 +75,26 @@ def commit(
     return Committed(manifest, first)
 
 
+def _pack(plan: Plan, store: Store, counts: UnitCounts, jobs: int, progress: Progress) -> None:
+    """Makes the groups that are not there. Raises what stopped one."""
+
+    def comparing(_: str, done: float, total: int) -> None:
+        progress("comparing", done, total)
+
+    if repeats.needed(plan) and not store.exists(places.repeats(plan.groups - 1)):
+        repeats.find(plan, counts, comparing)
+    todo = [number for number in range(plan.groups) if not store.exists(places.group(number))]
+    try:
+        done = plan.groups - len(todo)
+        for _, outcome in outcomes(plan, partial(make_group, plan, counts), todo, jobs):
+            if isinstance(outcome, Exception):
+                raise outcome
+            done += 1
+            progress("packing", done, plan.groups)
+    except KilledError as error:
+        raise PlanError(f"{error}; go on with the same command") from None
+
+
 def commit_alone(plan: Plan, progress: Progress) -> dict[str, Any]:
     """Makes the data set of a plan that nobody else follows, in a local folder.
 
@@ -97,9 +103,9 @@ def commit_alone(plan: Plan, progress: Progress) -> dict[str, Any]:
     StoreError and OSError.
     """
     store = plan.store()
-    sealed = counted_up(plan)
+    counts = counted_up(plan)
     try:
-        _refuse_unwritable(plan, store, sealed)
+        _refuse_unwritable(plan, store, counts)
     except PlanError:
         clean(plan, store)  # so that the same folder can be named again
         raise
@@ -108,8 +114,8 @@ def commit_alone(plan: Plan, progress: Progress) -> dict[str, Any]:
         if stage == "writing":
             progress(stage, done, total)
 
-    make_group(plan, sealed, 0, writing)
-    manifest = _manifest(plan, store, sealed)
+    make_group(plan, counts, 0, writing)
+    manifest = _manifest(plan, store, counts)
     plan.put(MANIFEST, _dumped(manifest))
     clean(plan, store)
     return manifest
@@ -127,18 +133,18 @@ def _there(plan: Plan, store: Store) -> dict[str, Any] | None:
     return manifest
 
 
-def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed) -> None:
+def _refuse_unwritable(plan: Plan, store: Store, counts: UnitCounts) -> None:
     """Raises PlanError if no data set can be made of the units."""
     options, why = plan.options, ""
-    if sealed.refused and options.on_error == "fail":
+    if counts.refused and options.on_error == "fail":
         again = "run again" if plan.alone else "plan again"
         why = (
-            f"{sealed.refused} of {sealed.lines} lines are refused; repair them and {again}, or "
+            f"{counts.refused} of {counts.lines} lines are refused; repair them and {again}, or "
             f"{again} with --on-error reject"
         )
-    elif not sealed.samples:
-        why = f"nothing to write: none of {sealed.lines} lines is an episode"
-    elif sealed.weights and (options.format != "bin" or options.preferences):
+    elif not counts.samples:
+        why = f"nothing to write: none of {counts.lines} lines is an episode"
+    elif counts.weights and (options.format != "bin" or options.preferences):
         why = "messages have weights other than 0 and 1, and "
         why += (
             "preferences have no weights"
@@ -146,10 +152,10 @@ def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed) -> None:
             else f"the format {options.format} has no place for weights; use --format bin"
         )
     if why:
-        rejects = _rejects(plan, store, sealed, every=plan.alone)
+        rejects = _rejects(plan, store, counts, every=plan.alone)
         plan.put(REJECTS, b"".join(rejects))
-        if sealed.refused and options.on_error == "fail":
-            why += _misnamed(plan, sealed, rejects)
+        if counts.refused and options.on_error == "fail":
+            why += _misnamed(plan, counts, rejects)
         raise PlanError(why + _reasons(rejects, store.name(REJECTS)))
 
 
@@ -163,12 +169,12 @@ def _reasons(rejects: Sequence[bytes], path: str) -> str:
     return "\n".join(["", *lines, f"all of them: {path}"]) if lines else ""
 
 
-def _misnamed(plan: Plan, sealed: Sealed, rejects: Sequence[bytes]) -> str:
+def _misnamed(plan: Plan, counts: UnitCounts, rejects: Sequence[bytes]) -> str:
     """Returns a text that names the local inputs of another dialect than they are read as."""
     entries = map(json.loads, rejects)
     refused = Counter(entry["file"] for entry in entries if entry["status"] == REFUSED)
     lines = Counter[str]()
-    for file, _, count in (piece for unit in sealed.pieces for piece in unit):
+    for file, _, count in (piece for unit in counts.pieces for piece in unit):
         lines[plan.inputs[file].path] += count
     out = ""
     for source in plan.inputs:
@@ -181,7 +187,7 @@ def _misnamed(plan: Plan, sealed: Sealed, rejects: Sequence[bytes]) -> str:
     return out
 
 
-def _manifest(plan: Plan, store: Store, sealed: Sealed) -> dict[str, Any]:
+def _manifest(plan: Plan, store: Store, counts: UnitCounts) -> dict[str, Any]:
     totals = Totals()
     splits: dict[str, list[dict[str, Any]]] = {name: [] for name in SPLITS}
     keys, parse = map(places.group, range(plan.groups)), msgspec.json.Decoder(GroupReport).decode
@@ -189,7 +195,7 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed) -> dict[str, Any]:
         totals.add(report.totals)
         for name, shards in report.splits.items():
             splits[name] += shards
-    if not totals.add_up or totals.all["lines"] != sealed.lines:
+    if not totals.add_up or totals.all["lines"] != counts.lines:
         raise PlanError(f"the lines do not add up: {totals.all}; please report this")
     options, dialect = plan.options, plan.options.loaded_dialect
     for name, content in dialect.all_files.items():
@@ -237,42 +243,13 @@ def _dumped(manifest: Mapping[str, Any]) -> bytes:
     return json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
 
 
-def _missing(plan: Plan, sealed: Sealed) -> list[dict[str, Any]]:
-    """Returns what the manifest says of the units that are left out.
-
-    `after_line` is the number of lines of the input that were read before the missing piece. Lines
-    after it are counted on from there.
-    """
-    line_counts = sorted((*key, n) for unit in sealed.pieces for *key, n in unit)
-    return [
-        {
-            "unit": number,
-            "pieces": [
-                {
-                    "path": plan.inputs[piece.file].path,
-                    "cut": plan.inputs[piece.file].cut,
-                    "start": piece.start,
-                    "end": piece.end,
-                    "after_line": sum(
-                        n for file, at, n in line_counts if file == piece.file and at < piece.start
-                    ),
-                }
-                for piece in plan.units[number]
-            ],
-        }
-        for number in sealed.missing
-    ]
-
-
-def _rejects(plan: Plan, store: Store, sealed: Sealed, *, every: bool) -> list[bytes]:
+def _rejects(plan: Plan, store: Store, counts: UnitCounts, *, every: bool) -> list[bytes]:
     """Returns the lines that are refused, as the file of rejects has them.
 
     Lines that are too long are among them, with `every` also those of units that refuse none.
     """
-    before, out = sealed.before(), []
+    before, out = counts.before(), []
     for unit in range(len(plan.units)):
-        if unit in sealed.missing:
-            continue
         report = report_of(store, unit)
         if not (every or report.refused):
             continue

@@ -1,8 +1,8 @@
 """Packs the units of a group into rows, and writes their shards.
 
-Input: a sealed plan and the number of a group. Output: shards of all splits in the store of the
-data set, and a report for the manifest. A group is a function of the sealed plan and its number,
-as a unit is of the plan. Memory and disk: those of the group's units.
+Input: a plan and the number of a group. Output: shards of all splits in the store of the
+data set, and a report for the manifest. A group is a function of the plan and its number, once all
+units are made. Memory and disk: those of the group's units.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mypt_train.data.unit_files import Part
 from mypt_train.scale import repeats
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan
-from mypt_train.scale.state import Progress, Sealed
+from mypt_train.scale.state import Progress, UnitCounts
 from mypt_train.scale.unit.report import UnitReport, report_of
 
 
@@ -42,14 +42,14 @@ class GroupReport:
 
 
 def make_group(
-    plan: Plan, sealed: Sealed, number: int, progress: Progress = lambda *_: None
+    plan: Plan, counts: UnitCounts, number: int, progress: Progress = lambda *_: None
 ) -> GroupReport:
     """Writes the shards of a group, and its report. Raises StoreError and OSError.
 
     If repeats are left out, they are found before (`repeats`). `progress` is told of "reading",
     units, and of "writing", bytes of shards: how many are done, and how many there are.
     """
-    store, before = plan.store(), sealed.before()
+    store, before = plan.store(), counts.before()
     repeated = repeats.repeats_of(plan, number) if repeats.needed(plan) else {}
     collection = Collection([source.path for source in plan.inputs], plan.options)
     with _room(plan) as folder:
@@ -57,24 +57,23 @@ def make_group(
         units = plan.of_group(number)
         for done, unit in enumerate(units):
             progress("reading", done, len(units))
-            if unit not in sealed.missing:
-                report = report_of(store, unit)
-                path = fetched(plan, store, report, room)
-                samples = 0
-                for part in report.parts:
-                    collection.take(
-                        Part(path, part.file, part.piece, part.at),
-                        before[part.file, part.piece],
-                        repeated={n - samples for n in repeated.get(unit, ())},
-                    )
-                    samples += part.samples
+            report = report_of(store, unit)
+            path = fetched(plan, store, report, room)
+            samples = 0
+            for part in report.parts:
+                collection.take(
+                    Part(path, part.file, part.piece, part.at),
+                    before[part.file, part.piece],
+                    repeated={n - samples for n in repeated.get(unit, ())},
+                )
+                samples += part.samples
         one = plan.groups == 1
         splits = write_splits(
             collection,
             room,
             plan.options,
             _counting(collection, plan, progress),
-            weights=sealed.weights,
+            weights=counts.weights,
             prefix="shard" if one else f"group_{number:05}",
             seed=plan.options.seed if one else (plan.options.seed, number),
         )
@@ -118,7 +117,7 @@ def fetched(plan: Plan, store: Store, report: UnitReport, room: Path) -> Path:
     if path.stat().st_size != report.size or atomic.sha256(path) != report.sha256:
         raise StoreError(
             f"{store.name(key)}: is not as it was written; delete it and its .json, then use "
-            "mypt-prepare resume",
+            "mypt-prepare run",
             "changed",
         )
     return path

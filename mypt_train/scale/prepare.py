@@ -7,14 +7,15 @@ not there; and `rejects.jsonl`. Each line is accounted for (invariant 5 of ARCHI
 It is a plan (`mypt_train.scale`) that one process follows at once: its units are small, processes
 that are copies of this one make them, and the manifest is put without a question. A run that was
 killed makes the units that are missing, and the number of processes changes no byte. What several
-machines need is left out: proofs of what this run has made itself, logs of failures.
+machines need is left out: proofs of what this run has made itself.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from mypt_cli import atomic
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
-from mypt_cli.run import end_with_parent
 from mypt_cli.store import StoreError
 from mypt_lint.settings.settings import Settings
 from mypt_spec.tokenizer.vocabulary import VocabularyError
@@ -32,6 +32,7 @@ from mypt_train.scale.commit import commit_alone
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, dumped, make_plan
 from mypt_train.scale.planning.proof import ChangedError
+from mypt_train.scale.processes import KilledError, outcomes
 from mypt_train.scale.run import run_unit
 from mypt_train.scale.state import Progress, report_there
 
@@ -110,7 +111,7 @@ def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
     folder, there = out / WORK, out / places.ALONE
     if (out / PLAN).exists() and not (out / MANIFEST).exists():
         raise PrepareError(
-            f"{out}: is planned for several machines; go on with mypt-prepare resume --plan "
+            f"{out}: is planned for several machines; go on with mypt-prepare run --plan "
             f"{out / PLAN}, or name another folder"
         )
     content = dumped(plan)
@@ -157,9 +158,18 @@ def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
     def reading(done: int) -> None:
         progress("encoding", at + done, total)
 
-    for number in _run(plan, todo, workers, reading):
-        at += sizes[number]
-        progress("encoding", at, total)
+    do = partial(run_unit, plan)
+    if workers <= 1 or len(todo) <= 1:  # else no process that is a copy of this one may draw
+        do = partial(run_unit, plan, progress=reading)
+        reading(0)
+    try:
+        for number, outcome in outcomes(plan, do, todo, workers):
+            if isinstance(outcome, Exception):
+                raise outcome
+            at += sizes[number]
+            progress("encoding", at, total)
+    except KilledError as error:
+        raise PrepareError(f"{error}; go on with --resume --jobs 1") from None
 
 
 def _is_complete(plan: Plan, number: int) -> bool:
@@ -174,55 +184,3 @@ def _is_complete(plan: Plan, number: int) -> bool:
             return True
     report.unlink()
     return False
-
-
-def _run(
-    plan: Plan, todo: list[int], workers: int, reading: Callable[[int], None]
-) -> Iterator[int]:
-    """Makes units, and yields the number of each.
-
-    `reading` is told how many bytes of a unit are read, if this process makes it. It may draw, so
-    it is told nothing before processes that are copies of this one have begun.
-    """
-    if workers <= 1 or len(todo) <= 1:
-        reading(0)
-        for number in todo:
-            run_unit(plan, number, progress=reading)
-            yield number
-        return
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_all_start_methods, get_context
-
-    # The threads of a client of stores do not live on in a copy of this process.
-    local = all(source.local for source in plan.inputs)
-    method = "fork" if local and "fork" in get_all_start_methods() else "spawn"
-    plan.options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded once, before they fork
-    pool = ProcessPoolExecutor(
-        min(workers, len(todo)), get_context(method), initializer=_begin, initargs=(plan,)
-    )
-    try:
-        futures = {pool.submit(_one, number): number for number in todo}
-        reading(0)
-        for future in as_completed(futures):
-            future.result()
-            yield futures[future]
-    except BrokenProcessPool:
-        raise PrepareError(
-            "a worker process was killed, possibly out of memory; go on with --resume --jobs 1"
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_plans: list[Plan] = []  # the plan of a worker process
-
-
-def _begin(plan: Plan) -> None:
-    """Prepares this worker, and ends it as soon as the process that started it has gone."""
-    _plans[:] = [plan]
-    end_with_parent()
-
-
-def _one(number: int) -> None:
-    run_unit(_plans[0], number)

@@ -1,8 +1,9 @@
 """Leaves out repeated episodes across groups.
 
-Input: a sealed plan with `dedup`. Before groups are packed, one task reads the digests of all
-units, and writes for each group which samples repeat an earlier one, in the order of the plan. What
-stays is what a set of digests in that order would keep. Of a plan with one group, packing does it.
+Input: a plan with `dedup`, whose units are made. Before groups are packed, the digests of all units
+are read, and for each group is written which samples repeat an earlier one, in the order of the
+plan. What stays is what a set of digests in that order would keep. Of a plan with one group,
+packing does it.
 
 Theory of operation. All digests may need more memory than there is. Equal ones begin with equal
 bits, so entries are divided by the remainder of their first half, into files of this machine, each
@@ -28,7 +29,7 @@ from mypt_cli.store import Store
 from mypt_train.data.unit_files import UnitFile
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan
-from mypt_train.scale.state import Progress, Sealed
+from mypt_train.scale.state import Progress, UnitCounts
 from mypt_train.scale.unit.report import report_of
 
 # Both halves of a digest as numbers, and the place of its sample.
@@ -45,20 +46,20 @@ def needed(plan: Plan) -> bool:
     return plan.options.dedup and plan.groups > 1
 
 
-def find(plan: Plan, sealed: Sealed, _: int, progress: Progress) -> None:
+def find(plan: Plan, counts: UnitCounts, progress: Progress) -> None:
     """Writes which samples of each group repeat an earlier one; the last group comes last.
 
     `progress` is told how many units are read. Raises StoreError and OSError.
     """
     store = plan.store()
-    units = [unit for unit in range(len(plan.units)) if unit not in sealed.missing]
+    units = range(len(plan.units))
 
     def read() -> Iterable[Entries]:
         for done, entries in enumerate(in_threads(partial(_entries, store), units), 1):
             progress("reading", done, len(units))
             yield entries
 
-    rows = repeated(read(), 1 + sealed.samples // _MOST)
+    rows = repeated(read(), 1 + counts.samples // _MOST)
     groups = np.zeros(len(plan.units), np.int64)
     for number in range(plan.groups):
         groups[plan.of_group(number)] = number

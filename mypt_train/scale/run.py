@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from mypt_cli.jsonl.blocks import Block
+from mypt_cli.jsonl.names import MANIFEST
 from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.pieces import Piece, piece_blocks
@@ -44,6 +45,15 @@ def run_unit(plan: Plan, number: int, *, progress: Progress = lambda _: None) ->
     report = out.report(number)
     store.put(places.report(number), report.dumped())
     return report
+
+
+def make(plan: Plan, number: int) -> bool:
+    """Makes a unit, unless it or the data set is there already; returns whether it did."""
+    store = plan.store()
+    if store.exists(places.report(number)) or store.exists(MANIFEST):
+        return False
+    run_unit(plan, number)
+    return True
 
 
 def _encoded(plan: Plan, piece: Piece, progress: Progress) -> Iterator[Encoded]:

@@ -12,8 +12,8 @@ import zstandard
 
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options
-from mypt_train.scale.drive import make
 from mypt_train.scale.planning.plan import Plan, make_plan
+from mypt_train.scale.run import make
 from tests.support.shards import PHASES
 
 HAS_PARQUET = find_spec("pyarrow") is not None

@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +101,6 @@ class Plan:
         if groups := self._row_groups[piece.file]:
             return self.inputs[piece.file].bytes * size // groups
         return size
-
-    def names(self, unit: int) -> str:
-        """Returns the inputs of a unit, as messages name them."""
-        names = dict.fromkeys(self.inputs[piece.file].path for piece in self.units[unit])
-        first, *others = names
-        return f"{first} and {len(others)} more" if others else first
 
     def store(self) -> Store:
         return Store.at(self.out)
@@ -236,15 +230,6 @@ def read_plan(path: str) -> Plan:
         ) from None
     plan = parsed(content, name)
     refuse(plan, name)
-    return plan
-
-
-@lru_cache(maxsize=1)
-def plan_with_hash(path: str, sha256: str) -> Plan:
-    """Returns the plan in a file, read once. Raises PlanError if it has another hash."""
-    plan = read_plan(path)
-    if plan.sha256 != sha256:
-        raise PlanError(f"{plan.store().name(PLAN)}: another plan is there now; start again")
     return plan
 
 

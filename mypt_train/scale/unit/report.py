@@ -5,7 +5,6 @@ The report of a unit is written after it: a unit without one is not there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,7 +13,6 @@ from zlib import crc32
 import msgspec
 
 from mypt_cli.store import Store, StoreError
-from mypt_train.scale.launch.queue import ATTEMPTS
 from mypt_train.scale.planning import places
 
 T = TypeVar("T")
@@ -77,10 +75,3 @@ def read_object(store: Store, key: str, parse: Callable[[bytes], T]) -> T:
     except (ValueError, LookupError, RecursionError) as error:
         message = f"{store.name(key)}: is damaged ({error}); delete it and run again"
         raise StoreError(message, "changed") from None
-
-
-def why(store: Store, number: int) -> str:
-    """Returns why a unit is set aside."""
-    return read_object(
-        store, places.failed(number, ATTEMPTS), lambda content: str(json.loads(content)["error"])
-    )

@@ -16,9 +16,8 @@ from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import store as stores
 from mypt_train import Options
 from mypt_train.scale.commit import commit
-from mypt_train.scale.drive import make
 from mypt_train.scale.planning.plan import Plan, make_plan, read_plan, write_plan
-from mypt_train.scale.run import run_unit
+from mypt_train.scale.run import make, run_unit
 from tests.support.memory_store import KilledError, Memory
 from tests.support.stores import Faulty
 
@@ -115,7 +114,7 @@ def test_what_each_object_holds_is_said_in_order(
     plan = read_plan(out)
     assert [source.path for source in plan.inputs] == [f"s3://in/data/{n}.jsonl" for n in range(9)]
     assert all(source.etag and not source.sha256 for source in plan.inputs)
-    assert main(["resume", "--plan", out]) == 0
+    assert main(["run", "--plan", out]) == 0
     assert main(["commit", "--plan", out]) == 2
     assert "4 of 34 lines are refused; repair them and plan again" in capsys.readouterr().err
     rejects = (tmp_path / "out" / "rejects.jsonl").read_text().splitlines()

@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ import pytest
 
 from mypt_cli.jsonl.names import MANIFEST
 from mypt_train.scale.commit import commit
-from mypt_train.scale.drive import drive
-from mypt_train.scale.launch.local import Local
-from mypt_train.scale.planning.plan import write_plan
+from mypt_train.scale.groups import make_group
+from mypt_train.scale.planning.plan import PlanError, write_plan
+from mypt_train.scale.processes import KilledError, outcomes
+from mypt_train.scale.run import make
+from mypt_train.scale.state import missing_units
 from tests.support.build import contents
 from tests.support.examples import either
 from tests.support.plans import LINES, make_all, plan_of
@@ -27,14 +30,14 @@ from tests.support.plans import LINES, make_all, plan_of
 KILLS = int(os.environ.get("KILLS", either(3, 5)))
 
 
-def mortal(do: Callable[[int], object], name: str, marks: Path, seed: int, number: int) -> object:
-    """Does a unit or task, but kills this process at a random point of its first attempt.
+def mortal(do: Callable[..., Any], name: str, marks: Path, seed: int, *args: Any) -> Any:
+    """Makes a unit or group, but kills this process at a random point of its first attempt.
 
     The point is a number of calls, so that it does not depend on the machine.
     """
-    mark = marks / f"{name}-{number}"
+    mark = marks / f"{name}-{args[-1]}"
     if mark.exists():
-        return do(number)
+        return do(*args)
     mark.touch()
     left = int(10 ** random.Random(f"{seed} {mark.name}").uniform(2, 5))
 
@@ -46,7 +49,7 @@ def mortal(do: Callable[[int], object], name: str, marks: Path, seed: int, numbe
 
     sys.setprofile(counting)
     try:
-        return do(number)
+        return do(*args)
     finally:
         sys.setprofile(None)
         mark.with_suffix(".lived").touch()
@@ -62,7 +65,9 @@ def data_set(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills processes")
-def test_two_workers_killed_at_random_points(tmp_path: Path) -> None:
+def test_two_workers_killed_at_random_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = tmp_path / "in.jsonl"
     source.write_bytes(b"".join(LINES * 3))
     options = {"unit": 9000, "group": 20000, "dedup": True}
@@ -75,14 +80,18 @@ def test_two_workers_killed_at_random_points(tmp_path: Path) -> None:
         marks = tmp_path / f"marks-{seed}"
         marks.mkdir()
         plan = plan_of([str(source)], tmp_path / f"out-{seed}", **options)
-        path = write_plan(plan)
-
-        def engine(do: Callable[[int], object], *, marks: Path = marks, seed: int = seed) -> Local:
-            name = "task" if any(marks.iterdir()) else "unit"
-            return Local(partial(mortal, do, name, marks, seed), 2)
-
-        assert not drive(plan, path, range(len(plan.units)), engine=engine).aside
-        commit(plan, path=path, engine=engine)
+        write_plan(plan)
+        while units := missing_units(plan):
+            with suppress(KilledError):
+                do = partial(mortal, make, "unit", marks, seed, plan)
+                assert [o for _, o in outcomes(plan, do, units, 2)] == [True] * len(units)
+        with monkeypatch.context() as patched:
+            module = sys.modules["mypt_train.scale.commit"]
+            packs = partial(mortal, make_group, "group", marks, seed)
+            patched.setattr(module, "make_group", packs)
+            while not (tmp_path / f"out-{seed}" / MANIFEST).exists():
+                with suppress(PlanError):
+                    commit(plan, jobs=2)
         assert data_set(tmp_path / f"out-{seed}") == data_set(tmp_path / "calm")
         names = [mark.name for mark in marks.iterdir()]
         killed += len(names) - 2 * len([name for name in names if name.endswith(".lived")])

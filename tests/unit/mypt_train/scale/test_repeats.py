@@ -13,7 +13,7 @@ from mypt_cli.jsonl.paths import expand
 from mypt_train import prepare
 from mypt_train.scale import repeats
 from mypt_train.scale.commit import commit
-from mypt_train.scale.state import seal
+from mypt_train.scale.state import counted_up
 from tests.support.plans import inputs, make_all, plan_of
 from tests.support.shards import episodes_of
 
@@ -65,9 +65,9 @@ def test_groups_leave_out_what_the_one_liner_leaves_out(
 
 def test_repeats_that_are_found_twice_have_the_same_bytes(tmp_path: Path) -> None:
     plan = make_all(plan_of(inputs(tmp_path / "in"), tmp_path / "out", dedup=True, group=4000))
-    sealed, found = seal(plan), []
+    counts, found = counted_up(plan), []
     for _ in range(2):
-        repeats.find(plan, sealed, 0, lambda *_: None)
+        repeats.find(plan, counts, lambda *_: None)
         files = sorted((tmp_path / "out" / ".work" / "repeats").iterdir())
         found.append([file.read_bytes() for file in files])
     assert found[0] == found[1]

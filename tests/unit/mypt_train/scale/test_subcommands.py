@@ -35,7 +35,7 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["./plan", "a.jsonl", "--out", "sft", "--unit-size", "0.4k", "--context-length", "256"]
     assert mypt(["prepare", "plan", *words]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("sft/plan.json: 1.8 kB in 2 inputs, 6 units in 1 group\n")
+    assert out.startswith("sft/plan.json: 2 inputs, 6 units in 1 group\n")
     assert "mypt-prepare run --plan sft/plan.json --units 0-5" in out
     plan = ["--plan", "sft/plan.json"]
     assert main(["run", *plan, "--units", "0,2-3"]) == 0
@@ -43,14 +43,14 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "sft: 3 units made\nsft: 2 units made, 1 there before\n"
     assert main(["status", *plan]) == 1
     assert capsys.readouterr().out == (
-        "sft: 5 of 6 units are made\n  missing: 1\n"
-        "  next: mypt-prepare resume --plan sft/plan.json\n"
+        "sft: 5 of 6 units are made\n  missing: 1\n  next: mypt-prepare run --plan sft/plan.json\n"
     )
     assert main(["commit", *plan]) == 2
     assert "1 of 6 units are not made yet (1); make them with" in capsys.readouterr().err
     assert lint(["sft"]) == 1
     assert "is planned, but not committed; mypt-prepare status" in capsys.readouterr().out
-    assert main(["resume", *plan]) == 0
+    assert main(["run", *plan]) == 0
+    assert capsys.readouterr().out == "sft: 1 unit made, 5 there before\n"
     assert main(["status", "--plan", "sft"]) == 0
     assert "next: mypt-prepare commit --plan sft/plan.json" in capsys.readouterr().out
     assert main(["commit", *plan]) == 0
@@ -58,14 +58,13 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["commit", *plan]) == 0
     assert "was committed before, by the same plan" in capsys.readouterr().err
     assert main(["run", *plan]) == 0
-    assert capsys.readouterr().out.endswith("sft: is committed; nothing to make\n")
+    assert capsys.readouterr().out.endswith("sft: 0 units made, 6 there before\n")
     assert replace(read_plan("sft"), out="s3://me:pw@b/sft").display_name == "s3://***@b/sft"
-    for quiet in (["run"], ["resume"], ["commit", "--tasks", "0"]):
-        assert main([*quiet, *plan, "-q"]) == 0
+    for quiet in ("run", "commit"):
+        assert main([quiet, *plan, "-q"]) == 0
         assert not capsys.readouterr().out
-    assert main(["resume", *plan]) == 0
     assert main(["status", *plan]) == 0
-    assert "nothing to resume\nsft: is committed" in capsys.readouterr().out
+    assert capsys.readouterr().out == "sft: is committed\n"
     assert ShardReader("sft", verify=True).manifest["lines"]["written"] == 12
 
 
@@ -78,15 +77,11 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
             ["run", "--plan", "sft", "--units", "all"],
             "'all' are not units; expected 7, 0-99",
         ),
-        (["resume", "--plan", "sft", "--jobs", "0"], "--jobs: 0 is not a positive number"),
+        (["run", "--plan", "sft", "--jobs", "0"], "--jobs: 0 is not a positive number"),
         (["status", "--plan", "a.json"], "a.json: there is no plan; name the folder or the"),
         (["status", "--plan", "none"], "none/plan.json: there is no plan; name the folder or the"),
         (["status", "--plan", "a.jsonl"], "a.jsonl"),
         (["plan", "a.jsonl", "--out", "x", "--unit-size", "large"], "'large' is not a size"),
-        (
-            ["commit", "--plan", "sft", "--max-failed-units", "-1"],
-            "--max-failed-units: -1 is below",
-        ),
         (["plan", "a.jsonl", "--out", "x", "--unit-size", "0"], "--unit-size is 0, expected 1"),
         (["plan", "a.jsonl", "--out", "."], ".: is not empty; name another folder"),
         (["plan", "a.jsonl", "--out", "sft", "--seed", "1"], "another plan is there"),
@@ -96,7 +91,7 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
         (["plan", "-", "--out", "x", "--dialect", "mypt"], "a stream cannot be read twice"),
         (
             ["a.jsonl", "--out", "s3://bucket/a b", "--dedup"],
-            "without --jobs and --resume, then\n  mypt-prepare resume --plan 's3://bucket/a b' --jobs ",
+            "without --jobs and --resume, then\n  mypt-prepare run --plan 's3://bucket/a b' --jobs ",
         ),
         (["a.jsonl", "--out", "https://h/x"], "nothing can be written to a web server"),
     ],
@@ -130,17 +125,6 @@ def test_many_files_are_read_side_by_side(
     assert [piece.file for piece in plan.units[0]] == [*range(40)]
 
 
-def test_what_cannot_be_cut_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Path("a.jsonl").read_bytes()
-    Path("b.jsonl.gz").write_bytes(gzip.compress(lines))
-    Path("c.json").write_text(f"[{','.join(lines.decode().splitlines())}]")
-    words = ["a.jsonl", "b.jsonl.gz", "c.json", "--out", "x", "--unit-size", "500"]
-    assert main(["plan", *words]) == 0
-    gz, array = capsys.readouterr().err.splitlines()
-    assert "b.jsonl.gz: is read from its beginning, so it is one unit; to cut it" in gz
-    assert "c.json: is not JSONL, so it is one unit" in array
-
-
 def test_the_one_liner_reads_objects(s3: str, capsys: pytest.CaptureFixture[str]) -> None:
     lines = Path("a.jsonl").read_bytes()
     Path("in").mkdir()
@@ -166,24 +150,26 @@ def test_the_one_liner_reads_objects(s3: str, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
 
 
-def test_a_reason_is_told_once_for_all_its_units(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["./plan", "a.jsonl", "--out", "x", "--unit-size", "300", "-q"]
-    assert main(["plan", *words]) == 0
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_reason_is_told_once_for_all_its_units(
+    jobs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = Path("a.jsonl").read_bytes()
+    assert main(["plan", "./plan", "a.jsonl", "--out", "x", "--unit-size", "300", "-q"]) == 0
     Path("a.jsonl").unlink()
     plan = ["--plan", "x"]
-    assert main(["resume", *plan]) == 1
-    capsys.readouterr()
-    assert main(["resume", *plan]) == 1
-    assert "4 units set aside before; --again tries again" in capsys.readouterr().err
+    assert main(["run", *plan, "--jobs", jobs]) == 1
+    out, err = capsys.readouterr()
+    assert out == "x: 4 units made, 4 failed\n"
+    assert "units 4-7: a.jsonl: is not there (from the folder " in err
+    assert err.count("a.jsonl: is not there") == 1
     assert main(["status", *plan]) == 1
-    out = capsys.readouterr().out
-    assert "  set aside: units 4-7: a.jsonl: is not there (from the folder " in out
-    assert out.count("a.jsonl: is not there") == 1
-    assert "--again, or leave them out with mypt-prepare commit --plan x/plan.json --max" in out
+    assert "missing: 4-7\n" in capsys.readouterr().out
     assert main(["commit", *plan]) == 2
-    errors = capsys.readouterr().err
-    assert "4 units set aside, at most 0 may be missing:\n  units 4-7: a.jsonl: is not" in errors
-    assert errors.rstrip().endswith("commit --plan x/plan.json --max-failed-units 4")
+    assert "4 of 8 units are not made yet (4-7); make them with" in capsys.readouterr().err
+    Path("a.jsonl").write_bytes(lines)
+    assert main(["run", *plan, "--jobs", jobs]) == main(["commit", *plan, "--jobs", jobs]) == 0
+    assert ShardReader("x", verify=True).manifest["lines"]["written"] == 12
 
 
 def test_a_plan_that_takes_the_place_of_another_is_followed() -> None:
@@ -195,25 +181,7 @@ def test_a_plan_that_takes_the_place_of_another_is_followed() -> None:
         shutil.rmtree("x")
 
 
-def test_a_plan_without_a_unit_cannot_be_committed(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Path("a.jsonl").read_bytes()
-    assert main(["plan", "a.jsonl", "--out", "x", "-q"]) == 0
-    Path("a.jsonl").unlink()
-    plan = ["--plan", "x"]
-    assert main(["run", *plan]) == 1
-    assert main(["status", *plan]) == 1
-    assert "--max-failed-units" not in capsys.readouterr().out
-    assert main(["commit", *plan, "--max-failed-units", "9"]) == 2
-    errors = capsys.readouterr().err
-    assert "1 unit set aside, and no other is there to commit:\n  unit 0: a.jsonl: is not" in errors
-    assert errors.rstrip().endswith("with mypt-prepare resume --plan x/plan.json --again")
-    Path("a.jsonl").write_bytes(lines)  # nothing was fixed, so it can still be made
-    assert main(["resume", *plan, "--again"]) == 0
-    assert main(["commit", *plan]) == 0
-    assert ShardReader("x").manifest["lines"]["written"] == 6
-
-
-@pytest.mark.parametrize("key", ["units/00000.json", "sealed.json", "groups/00000.json"])
+@pytest.mark.parametrize("key", ["units/00000.json", "groups/00000.json"])
 def test_a_damaged_object_of_an_unfinished_plan_is_named(
     capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
@@ -222,8 +190,6 @@ def test_a_damaged_object_of_an_unfinished_plan_is_named(
     assert main(["run", *plan]) == 0
     path = Path("sft/.work", key)
     path.parent.mkdir(exist_ok=True)
-    if key.startswith("groups"):
-        assert main(["commit", *plan, "--tasks", "0"]) == 0
     for data in (b'{"unit":0}', b"[" * 100_000, b""):
         path.write_bytes(data)
         capsys.readouterr()
