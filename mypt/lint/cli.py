@@ -15,7 +15,8 @@ FINDINGS = 1  # the exit status
 PROG = "mypt-lint"
 EPILOG = """\
 examples:
-  mypt-lint data.jsonl                        one file; exit status 0 clean, 1 findings, 2 failure
+  mypt-lint data.jsonl                        one file; exit status 0 clean, 1 findings, 2 failure,
+                                              3 only a --max-rate is exceeded
   mypt-lint data/ 'more/**/*.jsonl.gz'        folders and patterns, .gz and .zst too
   mypt-lint --phase 3 --fail-on warning phase3.jsonl
   mypt-lint --format github data.jsonl        annotations in a GitHub workflow

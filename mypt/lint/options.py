@@ -96,11 +96,24 @@ def options(out: Parser) -> None:
         "--baseline FILE", "report only what FILE does not know; an edited episode is known no more"
     )
     add("--prune-baseline", "with --baseline: remove entries that are no longer found from FILE")
+    add(
+        "--max-rate RULE=PERCENT",
+        "accept findings of a rule in this share of records, such as MYP353=0.5%%, or of the rules "
+        "in a file of --write-rates; exit status 3 if only a rate is exceeded",
+        action="append",
+        default=[],
+    )
+    add("--write-rates FILE", "write the share of records in which each rule finds faults to FILE")
     add = out.group("fixing")
     add("--fix", "repair what has a safe fix, in place, then report what is left")
     add(
         "--unsafe-fixes",
         "with --fix, --fix-only or --diff: make the fixes too that may change content",
+    )
+    add(
+        "--drop-invalid",
+        "with --fix, --fix-only or --diff: leave out records that still fail; their lines are "
+        "appended to FILE.rejects, which -o FILE writes anew",
     )
     add("--fix-only", "as --fix, but report nothing else and exit with 0")
     add(

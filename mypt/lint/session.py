@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NoReturn
 
@@ -25,21 +25,33 @@ from mypt_cli.words import counted
 from mypt_lint.check import baseline
 from mypt_lint.check.baseline import Key
 from mypt_lint.check.diagnostic import Summary
-from mypt_lint.report.outputs import Outputs, outputs_of
-from mypt_lint.report.totals import fixable_line, fixed_line, statistics, summary_line
+from mypt_lint.report.outputs import Outputs, outputs_of, shows_data
+from mypt_lint.report.overview import (
+    CLEAN,
+    FAILED,
+    FINDINGS,
+    FileFacts,
+    Overview,
+    judge,
+    unchecked,
+)
+from mypt_lint.report.totals import dropped_line, fixable_line, fixed_line, statistics, summary_line
 from mypt_lint.run.chunk import Chunk, interleaved
 from mypt_lint.run.parallel import check_sources
 from mypt_lint.run.plan import Group, Plan, named_dialect, planned
 from mypt_lint.settings.options import template_options
+from mypt_lint.settings.rates import KEY as MAX_RATE
+from mypt_lint.settings.rates import write_rates
 from mypt_lint.settings.selection import selection
 from mypt_records.names import AUTO
 
 if TYPE_CHECKING:
     from mypt_lint.fix.dataset import Repairs
 
-CLEAN, FINDINGS, FAILED = 0, 1, 2
 _UNITS = {"record": "line", "text": "episode", "generation": "generation", "rows": "row"}
 _PARALLEL = 16 << 20  # bytes of data for each process: fewer do not repay its start
+_SAMPLE = 16 << 20  # bytes of records, about, that are read for a summary of what they hold
+_PACKED = 4  # times as many bytes as a compressed file has, about
 _PAUSE = 0.3  # seconds between two looks at the files that are watched
 
 
@@ -55,7 +67,7 @@ def lint(options: argparse.Namespace) -> int:
         )
     else:
         status = _Session(options, plan, known_keys(options, plan)).run()
-        status = CLEAN if options.exit_zero and status == FINDINGS else status
+        status = CLEAN if options.exit_zero and status != FAILED else status
     for reason in plan.left_out.unreadable or ():
         print(f"mypt-lint: error: {reason}", file=sys.stderr)
     return FAILED if plan.left_out.unreadable else status
@@ -167,17 +179,18 @@ class _Session:
             status = self.fix(groups, prepared)
             self.say(plan.left_out.line("--show-settings lists them, "))
             return status
-        if options.unsafe_fixes:
-            raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
+        for name in ("unsafe-fixes", "drop-invalid"):
+            if getattr(options, name.replace("-", "_")):
+                raise UsageError(f"--{name} needs --fix, --fix-only or --diff")
         codes = selection(plan.top["select"], plan.top["ignore"])
         chunks = chain(_prepared(prepared, codes), self._templates(codes))
         unit = "episode" if prepared else "conversation" if not options.paths else ""
-        total = self.report(groups, chunks, output=options.output, unit=unit)
+        total, overview = self.report(groups, chunks, output=options.output, unit=unit)
         self.say(summary_line(total))
         self.say(plan.left_out.line("--show-settings lists them, "))
         if total.fixable and not options.write_baseline:
             self.say(fixable_line(total))
-        return self.status(total)
+        return self.status(total, overview)
 
     def _templates(self, codes: frozenset[str]) -> Iterator[Chunk]:
         top = self.plan.top
@@ -193,18 +206,21 @@ class _Session:
         if text and not self.options.quiet:
             print(text, file=sys.stderr)
 
-    def status(self, total: Summary) -> int:
-        if total.by_code["MYP901"]:
-            return FAILED
-        if self.options.write_baseline:
+    def status(self, total: Summary, overview: Overview) -> int:
+        """Says which rates are exceeded, and writes those of the run if wanted."""
+        if self.options.write_rates:
+            write_rates(self.options.write_rates, total.rates)
+        if self.options.write_baseline and overview.status != FAILED:
             return CLEAN
-        return FINDINGS if any(total.by_severity[s] for s in self.plan.top.counting) else CLEAN
+        for line in overview.above:
+            self.say(line)
+        return overview.status
 
     def fix(self, groups: list[Group], prepared: list[str]) -> int:
         """Fixes and reports what is left, or shows what a fix would change. Returns the status."""
         from mypt_lint.fix.files import fix_sources
 
-        options = self.options
+        options, plan = self.options, self.plan
         repairs = self._repairs(groups, prepared)
         on_screen = (options.diff or options.output == "-") and sys.stdout.isatty()
         sources = _sources(groups)
@@ -215,18 +231,20 @@ class _Session:
                 output=options.output,
                 diff=sys.stdout.buffer.write if options.diff else None,
                 repairs=repairs,
+                drop=plan.top.counting if options.drop_invalid else (),
                 bar=bar,
             )
         for reason in fixes.refused:
             self.say(reason)
+        self.say(dropped_line(fixes.dropped, fixes.rejects))
         files = len(fixes.files)
         if options.diff or options.fix_only:
             self.say(fixed_line(fixes.by_severity, None, would=options.diff, files=files))
             return FINDINGS if options.diff and fixes.files else CLEAN
-        total = self.report(groups, (), output=None)
+        total, overview = self.report(groups, (), output=None)
         self.say(summary_line(total))
         self.say(fixed_line(fixes.by_severity, total.by_severity, would=False, files=files))
-        return self.status(total)
+        return self.status(total, overview)
 
     def _repairs(self, groups: list[Group], prepared: list[str]) -> Repairs | None:
         """Returns the fixes that only the whole data shows, if wanted. Raises UsageError."""
@@ -243,6 +261,10 @@ class _Session:
             )
         if options.diff and options.output:
             raise UsageError("--diff writes nothing; remove -o")
+        if options.drop_invalid and options.output == "-":
+            raise UsageError("--drop-invalid writes the dropped lines beside the data; name a file")
+        if options.drop_invalid and any(group.kind == "text" for group in groups):
+            raise UsageError("--drop-invalid drops records; it needs --kind record")
         if not (self.plan.top["data-set"] and options.unsafe_fixes):
             return None
         if not all(source.divisible or source.compressed for source in _sources(groups)):
@@ -256,7 +278,7 @@ class _Session:
 
     def report(
         self, groups: list[Group], folders: Iterable[Chunk], *, output: str | None, unit: str = ""
-    ) -> Summary:
+    ) -> tuple[Summary, Overview]:
         """Checks all groups, writes the findings, and updates the baseline. Returns the counts.
 
         `folders` are the findings about prepared data sets, `unit` is what those hold.
@@ -271,23 +293,36 @@ class _Session:
         places = outputs_of(options.format or [self.plan.top["format"]], output)
         if options.statistics or options.write_baseline:  # findings are only counted
             places = []
+        if shows_data(places):
+            size = sum((s.size or 0) * (_PACKED if s.compressed else 1) for s in sources)
+            every = max(1, size // _SAMPLE)
+            groups = [g._replace(checker=replace(g.checker, profiled=every)) for g in groups]
+        files = [FileFacts(s.path, g.about) for g in groups for s in g.sources]
+        at = 0
         paths = [source.path for source in sources]
         with Outputs(places, paths, show_all=options.show_all) as out:
             with Bar(sources, quiet=options.quiet) as bar:
                 for chunk in chain(self._checked(groups), folders):
                     bar.at(chunk.position)
                     total.add(chunk.summary)
+                    if at < len(files):
+                        files[at].add(chunk.summary)
+                        at += chunk.summary.files
                     keys |= chunk.keys if wants_all else chunk.keys & accepted
                     for item in chunk.findings:
                         out.finding(item)
                     if chunk.summary.files:
                         bar.next()
-            out.finish(total)
+            top = self.plan.top
+            overview = judge(total, top.counting, top[MAX_RATE] or ())
+            overview.files = files
+            overview.unchecked = unchecked((g.checker for g in groups if g.kind == "record"), top)
+            out.finish(total, overview)
             if options.statistics:
                 print("\n".join(map(Display(sys.stdout).line, statistics(total))))
             sys.stdout.flush()
         self._baseline(keys, total)
-        return total
+        return total, overview
 
     def _checked(self, groups: list[Group]) -> Iterator[Chunk]:
         """Yields the findings of all lines, and of the whole data set where these are wanted."""

@@ -39,7 +39,7 @@ _decoded = json.JSONDecoder(strict=False).decode
 
 
 @lru_cache(maxsize=16)
-def _converting(checker: Checker) -> ReadInDialect:
+def convert_in(checker: Checker) -> ReadInDialect:
     """Returns what reads records of the checker's shape in its dialect, by converting them."""
     from mypt_convert.engine import Converter
 
@@ -60,7 +60,8 @@ class Checker:
     records are third-party ones. Unless `formatless`, these are also checked in the dialect, and
     `system` is the prompt of those that have none. Unknown top-level keys in `allowed` are not
     reported. `mask` is what rows for a trainer train (`mypt_spec.encoder.MASKS`). `by_model`
-    finds what the template of a model makes of chats, in place of a dialect.
+    finds what the template of a model makes of chats, in place of a dialect. Of `profiled` records,
+    one is counted by what it holds (0: none).
     """
 
     dialect: Dialect
@@ -80,6 +81,7 @@ class Checker:
     allowed: frozenset[str] = frozenset()
     mask: str = "model"
     by_model: ReadInDialect | None = None
+    profiled: int = 0
 
     @property
     def name(self) -> str:
@@ -128,7 +130,7 @@ class Checker:
         If no reported finding is an error, the Episode has token ids (see suppress.py).
         """
         if self.shape:
-            read_in_dialect = self.by_model or (None if self.formatless else _converting(self))
+            read_in_dialect = self.by_model or (None if self.formatless else convert_in(self))
             episode, findings = check_foreign(record, self.shape, read_in_dialect, chat)
         else:
             episode, findings = self.dialect.check(record, limits=self.limits)

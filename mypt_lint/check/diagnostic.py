@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Finding
+
+if TYPE_CHECKING:
+    from mypt_lint.check.profile import Profile
 
 MAX_KEYS = 1000
 CONTEXT = 160  # code points of a line kept on either side of a finding, for the snippet
@@ -88,8 +92,9 @@ class Summary:
     """Counts of a run.
 
     `units` are records, or episodes of text; every unit that is read is clean or faulty.
-    `keys` counts keys at fault by (code, key), `fixable` findings by "safe" and "unsafe", and
-    `in_baseline` those of the baseline, which are counted nowhere else.
+    `graded` counts findings by (code, severity), `keys` counts keys at fault by (code, key),
+    `fixable` findings by "safe" and "unsafe", and `in_baseline` those of the baseline, which are
+    counted nowhere else. `profile` is what the records hold, if that is wanted.
     """
 
     files: int = 0
@@ -101,9 +106,20 @@ class Summary:
     by_severity: Counter[str] = field(default_factory=Counter)
     by_code: Counter[str] = field(default_factory=Counter)
     units_by_code: Counter[str] = field(default_factory=Counter)
+    graded: Counter[tuple[str, str]] = field(default_factory=Counter)
     keys: Counter[tuple[str, str]] = field(default_factory=Counter)
     fixable: Counter[str] = field(default_factory=Counter)
     in_baseline: int = 0
+    profile: Profile | None = None
+
+    def share(self, code: str) -> float:
+        """Returns the share of all units in which a rule finds faults, from 0 to 1."""
+        return min(1.0, self.units_by_code[code] / max(1, self.units))
+
+    @property
+    def rates(self) -> tuple[tuple[str, float], ...]:
+        """Returns the share of each rule that finds faults, by code."""
+        return tuple((code, self.share(code)) for code in sorted(self.by_code))
 
     def count_key(self, key: tuple[str, str], count: int = 1) -> None:
         """Counts a key at fault, up to MAX_KEYS different ones."""
@@ -117,6 +133,7 @@ class Summary:
             code = item.finding.code
             self.by_severity[item.finding.severity] += 1
             self.by_code[code] += 1
+            self.graded[code, item.finding.severity] += 1
             if item.finding.on_key:
                 self.count_key((code, unescape(item.finding.pointer.rpartition("/")[2])))
             if item.finding.fix is not None:
@@ -137,7 +154,12 @@ class Summary:
         self.by_severity += other.by_severity
         self.by_code += other.by_code
         self.units_by_code += other.units_by_code
+        self.graded += other.graded
         self.fixable += other.fixable
         for key, count in other.keys.items():
             self.count_key(key, count)
         self.in_baseline += other.in_baseline
+        if other.profile is None or self.profile is None:
+            self.profile = self.profile or other.profile
+        else:
+            self.profile.add(other.profile)

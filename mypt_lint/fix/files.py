@@ -1,13 +1,15 @@
 """Fixes files: in place, into another file, or only shown as a diff.
 
 Input are groups of sources; output are files, or a diff, and the number of fixes. A file is
-replaced as a whole or not at all.
+replaced as a whole or not at all. Records that no fix makes right may be dropped: their lines are
+written to a file beside the data, byte for byte, before the data is written without them.
 """
 
 import difflib
+import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
@@ -15,6 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from mypt_cli.errors import UsageError
+from mypt_cli.inputs import refuse_pipe
 from mypt_cli.jsonl.blocks import Source, blocks
 from mypt_cli.jsonl.line import is_utf16
 from mypt_cli.jsonl.output import Output
@@ -22,24 +25,33 @@ from mypt_cli.jsonl.paths import source_of
 from mypt_cli.jsonl.records import has_lines, holds_json, record_blocks
 from mypt_cli.jsonl.values import MAX_LINE
 from mypt_cli.progress import Bar
+from mypt_lint.check.checker import Checker
 from mypt_lint.check.file_faults import BLOCK, MAX_TEXT
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fix.apply import Codes, Fixer
 from mypt_lint.fix.dataset import Repairs
+from mypt_lint.run.chunk import MIXED, UNREAD, Chunk
 from mypt_lint.run.plan import Group
 from mypt_spec.findings import RULES
 
 Write = Callable[[bytes], object]
+REJECTS = ".rejects"  # after the name of a file, that of its lines that were dropped
 _MOST_BLANK = 1 << 20  # bytes of blank lines at the beginning that are kept until a record comes
 
 
 @dataclass(slots=True)
 class Fixes:
-    """What was fixed: findings by code, files that changed, and why others were left alone."""
+    """What was fixed: findings by code, files that changed, and why others were left alone.
+
+    `dropped` are the records without which the files were written, by the codes of their findings;
+    `rejects` the files that have them.
+    """
 
     by_code: Codes = field(default_factory=Counter)
     files: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    dropped: Codes = field(default_factory=Counter)
+    rejects: list[str] = field(default_factory=list)
 
     @property
     def by_severity(self) -> Counter[str]:
@@ -53,12 +65,16 @@ _RUN = re.compile(rb'("(?:[^"\\]|\\.)*+"|\n)|[ \t\r]{2,}+')
 
 
 class Piece(NamedTuple):
-    """Lines that stay, one that changes, or a text (row 0): the bytes before and after, with LF."""
+    """Lines that stay, one that changes, or a text (row 0): the bytes before and after, with LF.
+
+    A line that is dropped has its errors in `dropped`.
+    """
 
     row: int
     old: bytes
     new: bytes
     codes: Codes
+    dropped: frozenset[str] = frozenset()
 
 
 _Pieces = Callable[[], Iterator[Piece]]  # those of a source, which a call reads from its beginning
@@ -75,11 +91,13 @@ def fix_sources(
     output: str | None = None,
     diff: Write | None = None,
     repairs: Repairs | None = None,
+    drop: Collection[str] = (),
     bar: Bar,
 ) -> tuple[list[Group], Fixes]:
     """Fixes all sources. Returns the groups to be linted afterwards, and what was done.
 
-    `repairs` are the fixes that only the whole data shows; `bar` shows progress. With `output` the
+    `repairs` are the fixes that only the whole data shows; `bar` shows progress. Records that then
+    still have findings of the severities `drop` are left out, into FILE.rejects. With `output` the
     one source is written there; with `diff`, changes go to it and nothing is written. Raises
     UsageError for what can be fixed only into another file.
     """
@@ -119,18 +137,24 @@ def fix_sources(
         for source in group.sources:
             pieces: _Pieces = partial(_text, fixer, source)
             if group.kind == "record":
-                lines = partial(_lines, fixer, clean_filter, source, repairs, bar.at)
-                pieces = partial(_not_emptied, lines)
+                lines = partial(_lines, fixer, clean_filter, source, repairs, drop, bar.at)
+                pieces = lines if drop else partial(_not_emptied, lines)
+            dropped: Codes = Counter()
             try:
+                if drop:
+                    path = None if diff else output or source.path
+                    dropped, name = _reject(pieces, path, again=output is not None)
+                    fixes.rejects += [name] * bool(name)
                 codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
             except _NotWholeError as why:
                 if output is not None:
                     raise UsageError(f"{source.path}: {why}; nothing was written") from None
                 fixes.refused.append(f"{source.path}: not fixed: {why}")
-                codes = Counter()
+                codes, dropped = Counter(), Counter()
             bar.next()
-            if codes:
+            if codes or dropped:
                 fixes.by_code += codes
+                fixes.dropped += dropped
                 fixes.files.append(source.path)
             again.append(source if output in (None, "-") or diff else source_of(str(output)))
         after.append(group._replace(sources=again))
@@ -147,6 +171,30 @@ def _write(pieces: _Pieces, source: Source, output: str | None) -> Codes:
             out.write_bytes(piece.new)
             codes += piece.codes
     return codes
+
+
+def _reject(pieces: _Pieces, path: str | None, *, again: bool) -> tuple[Codes, str]:
+    """Writes the lines that will be dropped to PATH.rejects, and returns their codes and that name.
+
+    Lines in it stay, unless it is written `again`: data that is fixed in place is nowhere else.
+    Without a path, they are counted only. Raises _NotWholeError where no record would be left.
+    """
+    codes = Counter(c for piece in pieces() if piece.dropped for c in ("", *piece.dropped))
+    if not codes or path is None:
+        return codes, ""
+    if not any(piece.new for piece in pieces()):
+        raise _NotWholeError("all of its records would be dropped")
+    name = f"{path}{REJECTS}"
+    refuse_pipe(name)
+    with Output(name, []) as out:
+        if not again and os.path.exists(name):
+            with open(name, "rb") as before:
+                for line in before:
+                    out.write_bytes(line.removesuffix(b"\n") + b"\n")
+        for piece in pieces():
+            if piece.dropped:
+                out.write_bytes(piece.old.removesuffix(b"\n") + b"\n")
+    return codes, name
 
 
 def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
@@ -207,9 +255,10 @@ def _lines(
     clean_filter: CleanFilter,
     source: Source,
     repairs: Repairs | None,
+    drop: Collection[str],
     at: Callable[[int], None],
 ) -> Iterator[Piece]:
-    dropped, untidy = repairs.rows(source.path) if repairs else (set(), set())
+    deleted, untidy = repairs.rows(source.path) if repairs else (set(), set())
     for block in record_blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         at(block.position)
         if block.broken:
@@ -226,7 +275,7 @@ def _lines(
             doubtful[len(lines) - 1] = lines[-1]
         rows = range(block.first_row, block.first_row + len(lines))
         repeated, also = (
-            {row - rows.start for row in chosen.intersection(rows)} for chosen in (dropped, untidy)
+            {row - rows.start for row in chosen.intersection(rows)} for chosen in (deleted, untidy)
         )
         doubtful |= {i: lines[i].removesuffix(b"\n") for i in repeated | also}
         written = 0
@@ -244,14 +293,34 @@ def _lines(
                 codes["MYP013"] += 1
                 bare = False
             fresh = b"" if new is None else new + (b"" if bare else b"\n")
+            dropped = (
+                _errors(fixer.checker, fresh, row, source.path, drop) if fresh else frozenset()
+            )
+            if dropped:
+                fresh, codes = b"", Counter()
             if fresh == old:
                 continue
             if index > written:
                 yield _same(lines[written:index], block.first_row + written)
-            yield Piece(row, old, fresh, codes)
+            yield Piece(row, old, fresh, codes, dropped)
             written = index + 1
         if written < len(lines):
             yield _same(lines[written:], block.first_row + written)
+
+
+def _errors(
+    checker: Checker, line: bytes, row: int, path: str, drop: Collection[str]
+) -> frozenset[str]:
+    """Returns the codes for which a line is dropped: of its findings that no baseline knows."""
+    if not drop:
+        return frozenset()
+    raw, chunk = line.removesuffix(b"\n"), Chunk()
+    chunk.add(checker.line(raw, row=row, filename=path), raw, checker.baseline)
+    once = [
+        entry.first for (code, _), entry in chunk.once_per_file.items() if code in (MIXED, UNREAD)
+    ]
+    items = (item.finding for item in (*chunk.findings, *once))
+    return frozenset(finding.code for finding in items if finding.severity in drop)
 
 
 def _tight(data: bytes) -> bytes:

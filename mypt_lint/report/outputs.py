@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from mypt_cli.errors import UsageError, suggestion
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.report import FORMATS, renderer
+from mypt_lint.report.overview import Overview
 
 MOST_SHOWN = 3  # findings of a code in a file that are shown to people
 ADVICE = 7  # more of them, where each has different help
@@ -54,6 +55,12 @@ def outputs_of(formats: Sequence[str], output: str | None) -> list[tuple[str, st
     return out
 
 
+def shows_data(places: Sequence[tuple[str, str | None]]) -> bool:
+    """Returns whether a format shows what the records hold, and not only what is wrong in them."""
+    formats = ["html", "summary"] + ["github"] * bool(os.environ.get("GITHUB_STEP_SUMMARY"))
+    return any(name in formats for name, _ in places)
+
+
 class Outputs:
     """Writes all outputs of a run, if any. A context: files are closed at its end."""
 
@@ -75,7 +82,7 @@ class Outputs:
             for name, path in self._places:
                 stream = out if path is None else self._stack.enter_context(self._opened(path))
                 brief = name in _FOR_PEOPLE and not self._show_all
-                self._reports.append((_FirstOfEach if brief else renderer)(name, stream))
+                self._reports.append((FirstOfEach if brief else renderer)(name, stream))
             self._stack = self._stack.pop_all()
         return self
 
@@ -83,8 +90,9 @@ class Outputs:
         for report in self._reports:
             report.finding(diagnostic)
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, summary: Summary, overview: Overview) -> None:
         for report in self._reports:
+            report.overview = overview
             report.finish(summary)
 
     def __exit__(self, *_: object) -> None:
@@ -99,7 +107,7 @@ class Outputs:
             raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-class _FirstOfEach:
+class FirstOfEach:
     """Passes on the first findings of a code in a file, and the first with each help.
 
     The rest is counted. Help that was printed before is left out. The report is made at its first

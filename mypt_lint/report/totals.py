@@ -1,7 +1,7 @@
 """Writes the end of a run in words: one line of totals, and a table by rule."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mypt_cli.words import counted
 from mypt_lint.check.diagnostic import MAX_KEYS, Summary
@@ -72,6 +72,21 @@ def fixable_line(summary: Summary) -> str:
     if not safe:
         return f"No fixes available with --fix ({unsafe} with --unsafe-fixes)."
     return f"{safe} fixable with --fix{f' ({unsafe} more with --unsafe-fixes)' if unsafe else ''}."
+
+
+def dropped_line(codes: Counter[str], files: Sequence[str]) -> str:
+    """Returns what was dropped and where it is now, or would be; "" for nothing.
+
+    `codes` has the number of records under "".
+    """
+    if not codes:
+        return ""
+    most_first = sorted((-n, code) for code, n in codes.items() if code)
+    rules = ", ".join(f"{-n} {code}" for n, code in most_first[:_KEYS])
+    where = f"; they are in {', '.join(files[:3])}" if files else ""
+    others = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    verb = "Dropped" if files else "Would drop"
+    return f"{verb} {counted(codes[''], 'record')} ({rules}){where}{others}."
 
 
 def fixed_line(

@@ -32,6 +32,8 @@ from mypt_lint.check.from_settings import checker, hidden
 from mypt_lint.run.shape import about, format_of_texts, shape_note, with_shape
 from mypt_lint.settings.config import Config, config_of
 from mypt_lint.settings.options import DEFAULTS
+from mypt_lint.settings.rates import KEY as MAX_RATE
+from mypt_lint.settings.rates import rates_in
 from mypt_lint.settings.selection import UnknownRuleError, chosen
 from mypt_lint.settings.settings import Settings, settings
 from mypt_records.names import AUTO, DETECTABLE, OTHER, TEXTS
@@ -54,6 +56,14 @@ class Group(NamedTuple):
     checker: Checker
     sources: list[Source]
     kind: str
+
+    @property
+    def about(self) -> str:
+        """Returns what the sources hold, in words."""
+        checker, name = self.checker, self.checker.dialect.name
+        if self.kind != "record" or not checker.shape:
+            return f"{name} {'records' if self.kind == 'record' else self.kind}"
+        return about(checker.shape) + ("" if checker.formatless else f", checked as {name}")
 
 
 class Resolved(NamedTuple):
@@ -368,6 +378,7 @@ def cli_options(options: argparse.Namespace) -> dict[str, Any]:
     out["data-set"] = getattr(options, "data_set", None) or None
     out["eval"] = tuple(getattr(options, "eval", None) or ()) or None
     out["exclude"] = tuple(getattr(options, "exclude", ()))
+    out[MAX_RATE] = rates_in(getattr(options, "max_rate", ()))
     out["respect-gitignore"] = False if getattr(options, "no_respect_gitignore", False) else None
     return out
 

@@ -82,6 +82,8 @@ def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> 
         data = data[: data.rfind(b"\n") + 1]
     if kind == "record":
         chunk.summary.units, results = fast.block(data, row=row, filename=path)
+        if fast.profiler:
+            chunk.summary.profile = fast.profiler.block(data.split(b"\n"))
     else:
         check = row_line if kind == "rows" else generation_line
         lines = enumerate(Block(data, 1, 0).lines(), row)

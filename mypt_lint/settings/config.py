@@ -20,6 +20,8 @@ from typing import Any
 from mypt_cli.errors import UsageError, suggestion
 from mypt_cli.inputs import json_of, refuse_pipe, text_of
 from mypt_lint.settings.options import KINDS
+from mypt_lint.settings.rates import KEY as MAX_RATE
+from mypt_lint.settings.rates import Rates, rates_of
 from mypt_lint.settings.selection import UnknownRuleError, named
 from mypt_records.names import AUTO, NAMES, NATIVE
 from mypt_spec.bodies.json_schema import SchemaError, check_schema
@@ -199,6 +201,17 @@ def _severity(value: Any, _: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((code, level) for word, level in value.items() for code in named(word)))
 
 
+def _rates(value: Any, _: str) -> Rates:
+    if not isinstance(value, dict):
+        raise _Bad(f'must be a table such as {{"MYP353" = "0.5%"}}, got {value!r}')
+    try:
+        return rates_of(value)
+    except UnknownRuleError:
+        raise
+    except ValueError as fault:
+        raise _Bad(f"of {fault}") from None
+
+
 def _tools(value: Any, path: str) -> tuple[tuple[str, str, str], ...]:
     """Returns (name, schema of the arguments, schema of the result), the schemas as JSON or ""."""
     if isinstance(value, list):
@@ -261,6 +274,7 @@ _ANYWHERE: dict[str, _Check] = {
 }
 _ON_TOP: dict[str, _Check] = {
     "fail-on": _one_of(*SEVERITIES),
+    MAX_RATE: _rates,
     "format": _text,
     "baseline": _text,
     "data-set": _yes,

@@ -1,7 +1,7 @@
 """Decides which settings a file has, and where each value comes from.
 
 That is the defaults, the configuration, its sections for files, or the command line: the last one
-wins, but `exclude`, `ignore`, `tools`, `severity` and `metadata` add up.
+wins, but `exclude`, `ignore`, `tools`, `severity`, `metadata` and `max-rate` add up.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mypt_lint.settings.config import Config, short
+from mypt_lint.settings.rates import KEY as MAX_RATE
+from mypt_lint.settings.rates import spelled
 from mypt_spec.findings import SEVERITIES
 
-_ADDED = ("exclude", "ignore", "tools", "severity", "metadata")
+_ADDED = ("exclude", "ignore", "tools", "severity", "metadata", "max-rate")
 _JUDGING = (
     "phase", "max-tokens", "select", "ignore", "severity", "tools", "fail-on", "records",
     "metadata", "system",
@@ -98,8 +100,9 @@ def _sum(key: str, before: Any, later: Any) -> Any:
 
 
 def _toml(key: str, value: Any) -> str:
-    if key == "severity":
-        return "{ " + ", ".join(f"{code} = {json.dumps(level)}" for code, level in value) + " }"
+    if key in ("severity", MAX_RATE):
+        pairs = value if key == "severity" else spelled(value).items()
+        return "{ " + ", ".join(f"{code} = {json.dumps(level)}" for code, level in pairs) + " }"
     if key == "metadata":
         return "{ keys = " + json.dumps(list(value), ensure_ascii=False) + " }"
     if key == "tools":

@@ -39,6 +39,22 @@ class ByModel:
         """Returns the findings of a chat, and no Episode, because no format is known."""
         return self.model.read(record, chat)
 
+    def sizes(self, chat: Chat) -> tuple[int, int] | None:
+        """Returns how many tokens the model reads in a chat, and how many of them are trained.
+
+        None where the template writes no text for it, or the vocabulary cannot encode that.
+        """
+        import numpy as np
+
+        aligned = self.model.placed(chat)[0] if self.model.vocabulary else None
+        try:
+            ids, starts = self.model.ids(aligned) if aligned else ((), ())
+        except ValueError:
+            return None
+        spans = [at for span in aligned.trained for at in span[:2]] if aligned else []
+        ends = np.searchsorted(starts, spans)
+        return (len(ids), int(np.diff(ends)[::2].sum())) if aligned else None
+
     def clean_chats(self, checker: Checker) -> CleanChats:
         """Returns what proves lines clean for a checker."""
         return CleanChats(checker, self.model)

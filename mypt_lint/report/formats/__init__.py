@@ -4,10 +4,16 @@ from typing import TextIO
 
 from mypt_cli.terminal import Display
 from mypt_lint.check.diagnostic import Summary
+from mypt_lint.report.overview import Overview
 
 
 class Lines:
-    """What formats of lines share: the stream, and how texts are shown on it."""
+    """What formats of lines share: the stream, and how texts are shown on it.
+
+    `overview` is set before the end of a run.
+    """
+
+    overview = Overview()
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._display = stream, Display(stream)

@@ -1,0 +1,102 @@
+"""`--fix --drop-invalid`: what fails is left out, and nothing is lost."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from mypt.lint.cli import main
+from tests.support.build import native, write
+from tests.support.linting import GOOD, Linter, codes
+
+pytestmark = pytest.mark.usefixtures("folder")
+BAD = (json.dumps(native(answer="</myPT_user>")) + "\n").encode()
+BROKEN = b'{"no end\n'
+FIXABLE = json.dumps(native(), ensure_ascii=False).encode() + b"\r\n"
+FIXED = FIXABLE.replace(b"\r", b"")
+CLEAN = GOOD.encode()
+DATA = CLEAN + BAD + FIXABLE + BROKEN + CLEAN
+
+
+def test_in_place_the_dropped_lines_are_beside_the_data(lint: Linter) -> None:
+    Path("a.jsonl").write_bytes(DATA)
+    status, findings, err = lint("--fix", "--drop-invalid", "a.jsonl")
+    assert (status, findings) == (0, [])
+    assert Path("a.jsonl").read_bytes() == CLEAN + FIXED + CLEAN
+    assert Path("a.jsonl.rejects").read_bytes() == BAD + BROKEN
+    assert "Dropped 2 records (1 MYP001, 1 MYP301); they are in a.jsonl.rejects.\n" in err
+    assert lint("--fix", "--drop-invalid", "a.jsonl")[0] == 0
+    assert Path("a.jsonl.rejects").read_bytes() == BAD + BROKEN, "nothing more to drop"
+
+
+def test_later_rejects_are_appended(lint: Linter) -> None:
+    Path("a.jsonl").write_bytes(CLEAN + BAD)
+    Path("a.jsonl.rejects").write_bytes(BROKEN.strip())
+    assert main(["--fix-only", "--drop-invalid", "a.jsonl"]) == 0
+    assert Path("a.jsonl.rejects").read_bytes() == BROKEN + BAD
+    assert lint(".")[2].count("rejects") == 0, "folders do not read them as data"
+
+
+def test_into_another_file(lint: Linter) -> None:
+    Path("a.jsonl.gz").write_bytes(gzip.compress(DATA))
+    for _ in "twice":  # the source still has them, so the second time writes them anew
+        assert lint("--fix", "--drop-invalid", "-o", "b.jsonl", "a.jsonl.gz")[:2] == (0, [])
+        assert Path("b.jsonl").read_bytes() == CLEAN + FIXED + CLEAN
+        assert Path("b.jsonl.rejects").read_bytes() == BAD + BROKEN
+    assert gzip.decompress(Path("a.jsonl.gz").read_bytes()) == DATA
+
+
+def test_the_diff_writes_nothing(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    Path("a.jsonl").write_bytes(DATA)
+    assert main(["--diff", "--drop-invalid", "a.jsonl"]) == 1
+    out, err = capfdbinary.readouterr()
+    assert b"-" + BAD in out
+    assert b"-" + BROKEN in out
+    assert b"Would drop 2 records (1 MYP001, 1 MYP301).\n" in err
+    assert (Path("a.jsonl").read_bytes(), Path("a.jsonl.rejects").exists()) == (DATA, False)
+
+
+def test_without_the_option_nothing_is_dropped(lint: Linter) -> None:
+    Path("a.jsonl").write_bytes(DATA)
+    assert codes(lint("--fix", "a.jsonl")[1]) == ["MYP301", "MYP001"]
+    assert Path("a.jsonl").read_bytes() == DATA.replace(FIXABLE, FIXED)
+
+
+def test_what_fails_is_dropped(lint: Linter) -> None:
+    """By --fail-on, the baseline and the rules that are selected: what does not fail stays."""
+    blank = (json.dumps(native(answer=" ")) + "\n").encode()  # a warning
+    Path("a.jsonl").write_bytes(CLEAN + blank)
+    lint("--fix", "--drop-invalid", "a.jsonl")
+    assert Path("a.jsonl").read_bytes() == CLEAN + blank
+    lint("--write-baseline", "known.jsonl", "--fail-on", "warning", "a.jsonl")
+    lint("--fix", "--drop-invalid", "--baseline", "known.jsonl", "--fail-on", "warning", "a.jsonl")
+    assert Path("a.jsonl").read_bytes() == CLEAN + blank
+    lint("--fix", "--drop-invalid", "--fail-on", "warning", "a.jsonl")
+    assert Path("a.jsonl").read_bytes() == CLEAN
+    assert Path("a.jsonl.rejects").read_bytes() == blank
+
+
+def test_a_file_is_never_emptied(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.jsonl").write_bytes(BAD + BROKEN)
+    assert main(["--fix-only", "--drop-invalid", "a.jsonl"]) == 0
+    assert "a.jsonl: not fixed: all of its records would be dropped" in capsys.readouterr().err
+    assert Path("a.jsonl").read_bytes() == BAD + BROKEN
+    assert not Path("a.jsonl.rejects").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--drop-invalid"], "--drop-invalid needs --fix, --fix-only or --diff"),
+        (["--drop-invalid", "--fix-only", "-o", "-"], "name a file"),
+        (["--drop-invalid", "--fix", "--kind", "text"], "it needs --kind record"),
+    ],
+)
+def test_where_it_is_refused(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*options, write("a.jsonl", native())]) == 2
+    assert message in capsys.readouterr().err
