@@ -1,0 +1,71 @@
+"""Lints data in tests: `assert_clean` fails with the text that the command prints.
+
+from mypt_lint.testing import assert_clean
+
+def test_the_training_data():
+    assert_clean("data/", dialect="qwen3")
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+
+from mypt_cli.errors import UsageError
+from mypt_lint.check.diagnostic import Summary
+from mypt_lint.report.outputs import FirstOfEach
+from mypt_lint.report.overview import CLEAN, judge, verdict_line
+from mypt_lint.run.parallel import check_sources
+from mypt_lint.run.plan import planned
+from mypt_lint.settings.rates import KEY as MAX_RATE
+
+
+def assert_clean(
+    *paths: str | os.PathLike[str],
+    dialect: str | None = None,
+    model: str | os.PathLike[str] | None = None,
+    records: str | None = None,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    fail_on: str | None = None,
+    max_rate: Mapping[str, str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+) -> Summary:
+    """Asserts that `mypt-lint PATH ...` would exit with 0, and returns the counts of the run.
+
+    Arguments are as the options of the same names; `max_rate` is as `{"MYP353": "0.5%"}`. Settings
+    are read as by the command; `config` names a file in their place. Raises AssertionError with the
+    findings, and UsageError for what cannot be read.
+    """
+    __tracebackhide__ = True  # pytest shows the line of the test
+    options = Namespace(
+        dialect=dialect, records=records, select=[*select] or None, ignore=[*ignore],
+        fail_on=fail_on, max_rate=[f"{rule}={rate}" for rule, rate in (max_rate or {}).items()],
+        no_config=False, config=os.fspath(config) if config else None,
+    )  # fmt: skip
+    plan = planned(options)
+    if model is not None:
+        from mypt_lint.template.clean_chats import ByModel
+        from mypt_lint.template.model import ModelFolder
+
+        plan.by_model = ByModel(ModelFolder(os.fspath(model)))
+    notes: list[str] = []
+    sources = plan.sources([os.fspath(path) for path in paths])
+    if plan.left_out.unreadable:
+        raise UsageError("\n".join(plan.left_out.unreadable))
+    groups = plan.groups(sources, baseline=None, say=notes.append)
+    total, out = Summary(), io.StringIO()
+    report = FirstOfEach("text", out)
+    for group in groups:
+        for chunk in check_sources(group.checker, group.sources, group.kind):
+            total.add(chunk.summary)
+            for item in chunk.findings:
+                report.finding(item)
+    report.finish(total)
+    overview = judge(total, plan.top.counting, plan.top[MAX_RATE] or ())
+    if overview.status != CLEAN or not total.units:
+        lines = [verdict_line(total, overview), *overview.above, *notes, "", out.getvalue()]
+        raise AssertionError("\n".join(lines).rstrip())
+    return total
