@@ -27,9 +27,8 @@ from typing import Any
 import tiktoken
 
 import mypt_spec
-from bench.data import text
+from bench.data import TOOL, text
 from bench.lint import lint, parse_only
-from bench.records import TOOL
 from mypt_lint.check.checker import Checker
 from mypt_spec import Dialect
 from mypt_spec.findings import RULES

@@ -19,6 +19,17 @@ TOOLS = (
     "workspace.get_doc(doc_id or title) - get document text\n\n"
     'Format: <myPT_toolcall>{"name": "workspace.search", "query": "..."}</myPT_toolcall>'
 )
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "find",
+        "description": "d",
+        "parameters": {
+            "type": "object",
+            "properties": {"q": {"type": "string"}, "top_k": {"type": "integer"}},
+        },
+    },
+}
 _TEXTS = {
     "en": "the model reads every line of its data and learns what comes next so a wrong tag is a "
     'wrong lesson, said "Ada", and 42 files later nobody knows why; search, list, summarise. '
@@ -28,6 +39,13 @@ _TEXTS = {
     "dazu; nach 42 Dateien weiß niemand mehr, warum.\n",
 }
 WORDS = {language: words.split(" ") for language, words in _TEXTS.items()}
+# What people write among such words: quotes, code, markup, paths, formulas, emoji, other scripts.
+_ODD = """
+"why?" 'no' don't “so” C:\\data\\x \\alpha^2 $x_{i}$ `pip` ``` **bold** ## | <b>now</b> <br/> a<b
+[a](https://b.org/?q=1&p=2) x>=y {"a":[1,2]} {name} [1] 3/4 50% #5 e@example.org — … naïve Größe
+🙂 👩‍💻 ❤️ Łódź москва день 東京 你好,世界 日本語です 한국어 مرحبا שלום नमस्ते สวัสดี Ελλάδα
+"""
+ODD = [*_ODD.split(), "\n\n-", "\t1.", "\n\n## Why\n\n", '```python\nprint("hi")\n```']
 
 
 def text(rng: random.Random, language: str, size: int) -> str:
@@ -36,6 +54,17 @@ def text(rng: random.Random, language: str, size: int) -> str:
     length = 0
     while length < size:
         word = rng.choice(WORDS[language])
+        out.append(word)
+        length += len(word.encode()) + 1
+    return " ".join(out).strip() or "ok"
+
+
+def prose(rng: random.Random, size: int) -> str:
+    """Returns about `size` bytes as people write them: every tenth word is an odd one."""
+    out: list[str] = []
+    length = 0
+    while length < size:
+        word = rng.choice(ODD) if rng.random() < 0.1 else rng.choice(WORDS["en"])
         out.append(word)
         length += len(word.encode()) + 1
     return " ".join(out).strip() or "ok"

@@ -1,104 +1,126 @@
-"""Times linting of records of other tools against parsing alone: all sides read the same records.
+"""Times linting of OpenAI's records, with texts as people write them, against parsing alone.
 
-    python -m bench.records [--mb 5] [--rounds 5]
+    python -m bench.records [--mb 16] [--only tools ...] [--plain-words] [--profile qwen3]
 
-Interleaved in one process; medians of the ratios.
+Records are chats, calls of three tools that all records share, and calls of tools that no other
+record has; they are linted without a format, in qwen3, and converted to qwen3 (`--records openai`).
+All sides read the same file, interleaved in one process; medians of the ratios of processor time.
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import json
+import pstats
 import random
 import statistics
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import mypt_spec
-from bench.data import text
-from bench.lint import lint, parse_only, timed
+from bench.chats import tool
+from bench.data import prose, text
+from bench.lint import lint, parse_only
+from mypt_cli.jsonl.paths import expand
 from mypt_lint.check.checker import Checker
+from mypt_lint.run.plan import Plan
+from mypt_lint.settings.config import Config
 
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "find",
-        "description": "d",
-        "parameters": {
-            "type": "object",
-            "properties": {"q": {"type": "string"}, "top_k": {"type": "integer"}},
-        },
-    },
+KINDS = ("chats", "calls", "tools")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "no dialect": {},
+    "qwen3": {"dialect": "qwen3"},
+    "qwen3, openai": {"dialect": "qwen3", "records": "openai"},
 }
+Words = Callable[[random.Random, int], str]
 
 
-def openai(rng: random.Random) -> dict[str, Any]:
-    """Returns a record of one to four turns; every third one calls a tool."""
-    messages: list[dict[str, Any]] = [{"role": "system", "content": "You help."}]
-    calls = rng.random() < 1 / 3
+def plain(rng: random.Random, size: int) -> str:
+    return text(rng, "en", size)
+
+
+def record(rng: random.Random, kind: str, words: Words, shared: list[Any]) -> dict[str, Any]:
+    """Returns a record of one to four turns, with calls whose arguments are JSON text."""
+    messages: list[dict[str, Any]] = [{"role": "system", "content": words(rng, 60)}]
+    tools = shared if kind == "calls" else [tool(rng) for _ in range(3)]
     for turn in range(rng.randint(1, 4)):
-        messages.append({"role": "user", "content": text(rng, "en", 100)})
-        if calls:
-            arguments = json.dumps({"q": text(rng, "en", 20)})
-            call = {"id": f"c{turn}", "type": "function"}
-            call |= {"function": {"name": "find", "arguments": arguments}}
+        messages.append({"role": "user", "content": words(rng, 100)})
+        if kind != "chats":
+            chosen, arguments = rng.choice(tools)
+            name = chosen["function"]["name"]
+            function = {"name": name, "arguments": json.dumps(arguments(), ensure_ascii=False)}
+            call = {"id": f"call_{turn}", "type": "function", "function": function}
             messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            result = {"role": "tool", "tool_call_id": f"c{turn}", "content": text(rng, "en", 200)}
+            result = {"role": "tool", "tool_call_id": f"call_{turn}", "content": words(rng, 200)}
             messages.append(result)
-        messages.append({"role": "assistant", "content": text(rng, "en", 400)})
-    return {"messages": messages} | ({"tools": [TOOL]} if calls else {})
+        messages.append({"role": "assistant", "content": words(rng, 400)})
+    declared = {} if kind == "chats" else {"tools": [each for each, _ in tools]}
+    return {"messages": messages} | declared
 
 
-def sharegpt(rng: random.Random) -> dict[str, Any]:
-    said = [
-        {"from": "gpt" if i % 2 else "human", "value": text(rng, "en", 400 if i % 2 else 100)}
-        for i in range(2 * rng.randint(1, 4))
-    ]
-    return {"conversations": said}
+def write(path: Path, size: int, kind: str, words: Words) -> Path:
+    """Writes about `size` bytes of records; the same arguments make the same bytes."""
+    rng = random.Random(7)
+    shared = [tool(rng) for _ in range(3)]
+    with path.open("wb") as out:
+        while out.tell() < size:
+            made = json.dumps(record(rng, kind, words, shared), ensure_ascii=False)
+            out.write(made.encode() + b"\n")
+    return path
 
 
-def each(checker: Checker, path: Path) -> int:
-    """Asks the checker about each line, with nothing remembered."""
-    lines = path.read_bytes().splitlines()
-    return sum(not checker.line(raw, row=i, filename="") for i, raw in enumerate(lines, 1))
+def checker(path: Path, chosen: dict[str, Any]) -> Checker:
+    """Returns the checker that the command has for a file. Warns about nothing but errors."""
+    plan = Plan(dict.fromkeys(("select", "ignore")) | chosen, Config())
+    (group,) = plan.groups(expand([str(path)]), baseline=None, say=lambda _: None)
+    return group.checker
+
+
+def compare(path: Path, kind: str, rounds: int) -> None:
+    """Prints a row for each side: speed, and its ratio to parsing alone."""
+    sides: dict[str, Callable[[], int]] = {"orjson.loads": partial(parse_only, path)}
+    for name, chosen in SETTINGS.items():
+        sides[name] = partial(lint, checker(path, chosen), path, 1)
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, side in sides.items():
+            began = time.process_time()
+            side()
+            times[name].append(time.process_time() - began)
+    size, base = path.stat().st_size / 1e6, times["orjson.loads"]
+    for name, took in times.items():
+        ratio = statistics.median(b / s for b, s in zip(base, took, strict=True))
+        speed = size / statistics.median(took)
+        print(f"{kind:6} {name:14} {speed:6.1f} MB/s  {ratio:6.4f} of parsing alone", flush=True)
+
+
+def profile(path: Path, chosen: dict[str, Any]) -> None:
+    """Prints where the time of linting a file goes."""
+    side, profiler = partial(lint, checker(path, chosen), path, 1), cProfile.Profile()
+    profiler.runcall(side)
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
 
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--mb", type=int, default=5)
+    options.add_argument("--mb", type=int, default=16)
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
+    options.add_argument("--plain-words", action="store_true", help="texts of plain words alone")
+    options.add_argument("--profile", choices=SETTINGS, help="print where the time goes")
     chosen = options.parse_args()
-    d = mypt_spec.dialect("usf-omega")
+    words = plain if chosen.plain_words else prose
     with tempfile.TemporaryDirectory() as folder:
-        for shape, make in (("openai", openai), ("sharegpt", sharegpt)):
-            rng, path = random.Random(7), Path(folder) / f"{shape}.jsonl"
-            with path.open("w") as out:
-                while out.tell() < chosen.mb << 20:
-                    out.write(json.dumps(make(rng)) + "\n")
-            plain = Checker(d, shape=shape, formatless=True)
-            sides: dict[str, Callable[[], int]] = {
-                "orjson.loads": partial(parse_only, path),
-                "without a format": partial(lint, plain, path, 1),
-                "each line checked": partial(each, plain, path),
-                "as usf-omega": partial(lint, Checker(d, shape=shape), path, 1),
-            }
-            compare(shape, sides, chosen.rounds)
-
-
-def compare(shape: str, sides: dict[str, Callable[[], int]], rounds: int) -> None:
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    lines = 0
-    for _ in range(rounds):
-        for name, side in sides.items():
-            seconds, lines = timed(side)
-            times[name].append(seconds)
-    base = times["orjson.loads"]
-    for name, took in times.items():
-        ratio = statistics.median(b / s for b, s in zip(base, took, strict=True))
-        print(f"{shape:9} {name:17} {lines} lines  {ratio:6.4f} of parse-only speed")
+        for kind in chosen.only:
+            path = write(Path(folder) / f"{kind}.jsonl", chosen.mb << 20, kind, words)
+            if chosen.profile:
+                profile(path, SETTINGS[chosen.profile])
+            else:
+                compare(path, kind, chosen.rounds)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mypt_records.chat import Call, Chat, JsonText, JsonValue, Message, Text, Tool
+from mypt_records.prefilter import Needle, prefilter
 from mypt_records.reading import Reader
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.findings import Finding
@@ -41,9 +42,16 @@ _BRACKETS = re.compile(r"\s*\[\s*[A-Za-z_][^\[\](){}\"']*\(.*\)\s*\]\s*\Z", re.D
 _NAME = re.compile(r"(?<=[\[,])\s*([A-Za-z_][^\[\](){},\"'=]*)\(")
 
 
-def holds_calls(texts: Iterable[str], joined: str) -> bool:
-    """Returns whether some texts, here also joined by line ends, may hold calls or results."""
-    return CALL in joined or _BETWEEN["result"][0] in joined or any(map(_BRACKETS.match, texts))
+def _needles() -> Iterator[Needle]:
+    yield from (CALL, _BETWEEN["result"][0])
+    yield ("\0\t\n\v\f\r\x1c\x1d\x1e\x1f ", "[")
+    yield from (bytes([last]) + b"[" for last in range(0x80, 0xC0))  # of white space beyond ASCII
+
+
+@prefilter(needles=_needles)
+def _may_hold_calls(text: str) -> bool:
+    """Returns whether a text may hold calls or results."""
+    return CALL in text or _BETWEEN["result"][0] in text or bool(_BRACKETS.match(text))
 
 
 def read_out(chat: Chat, kinds: Collection[str] = (CALLS,)) -> Chat:

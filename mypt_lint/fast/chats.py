@@ -12,24 +12,22 @@ from typing import Any
 
 import msgspec
 
+import mypt_records.checks  # noqa: F401 which registers prefilters
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.answered import longest
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.clean_tools import CHAT, Declared
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
-from mypt_records.checks.characters import odd
-from mypt_records.checks.control import strings_of
-from mypt_records.checks.leftovers import suspicious
 from mypt_records.checks.media import LISTS
 from mypt_records.checks.tools import NAME
-from mypt_records.checks.wording import worded
+from mypt_records.prefilter import TextFilter
 from mypt_records.reading import LABELS
 from mypt_records.shapes import read
 from mypt_records.shapes.openai import THOUGHTS
-from mypt_records.written import holds_calls
 from mypt_spec.bodies.plain_schema import plain_tools, written
 from mypt_spec.bodies.strict_json import escape
+from mypt_spec.findings import RULES
 from mypt_spec.memo import Memo
 
 _LONGEST = 1 << 20  # bytes of a line
@@ -45,6 +43,11 @@ _OF_CALL = frozenset({"id", "type", "function", "name", "arguments"})
 Tools = tuple[list[str], Declared]  # with their names
 
 
+def text_filter(checker: Checker) -> TextFilter:
+    """Returns the filter of the rules that report something: hidden errors count, too."""
+    return TextFilter(lambda code: checker.selects(code) or RULES[code].severity == "error")
+
+
 class ChatSkeletons:
     """Makes skeletons for one checker of records of other tools; belongs to one thread.
 
@@ -56,7 +59,7 @@ class ChatSkeletons:
         self.checker, d = checker, checker.dialect
         self._tools = Memo[bytes, Tools | None](_LISTS, room=_ROOM)
         self.texts = None if checker.formatless else CleanTexts(d.table, d.automaton)
-        self.controls = [strings_of(table).pattern for table in ("formats", "thoughts")]
+        self.text_filter = text_filter(checker)
         self.encode = msgspec.json.Encoder().encode
         self.decode = msgspec.json.Decoder().decode
 
@@ -114,10 +117,7 @@ class ChatSkeletons:
         """Returns whether no rule finds anything in any of some texts."""
         if not texts:
             return True
-        joined = "\n".join(texts)
-        if any(pattern.search(joined) for pattern in self.controls) or suspicious(texts, joined):
-            return False
-        if holds_calls(texts, joined) or odd(joined) or worded(texts, joined):
+        if self.text_filter.doubtful(texts):
             return False
         return self.texts is None or self.texts.are_clean(texts)
 

@@ -3,7 +3,8 @@
 A check is a function of a `Chat` that yields findings, under `@check(CODE)`. Its rule has a row in
 `mypt_spec/rules/rules.toml` and a page, whose examples say `records=openai`. Its code is of the
 family of what is wrong, turns MYP2, texts and values MYP3; a rule that means the same in a dialect
-is the same rule. Checks see only chats of which all could be read.
+is the same rule. Checks see only chats of which all could be read. A check that looks into texts
+has a prefilter, too (`mypt_records/prefilter.py`), beside it.
 """
 
 import importlib

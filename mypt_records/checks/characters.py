@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
+from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding
 
 # What the bytes 0x80 to 0xbf of UTF-8 become, read as Windows-1252 or Latin-1.
@@ -25,19 +26,28 @@ _INVISIBLE = re.compile(
     f"(?:^|(?<=[{_PLAIN}]))[{_HIDDEN}]+(?=[{_PLAIN}]|$)"
     "|(?<![\U0001f3f4\U000e0000-\U000e007f])[\U000e0000-\U000e007f]+"
 )
-# One of these is in all that is found: most texts have none.
-_MAYBE = re.compile(
-    f"[\ufffd\x80-\x84\x86-\x9f{_HIDDEN}\U000e0000-\U000e007f]|[\xc2-\xde\xe2\xef\xf0][{_TAIL}]"
-)
 # Scripts that are written from right to left, or join letters, or do not part words.
 _NEEDS = re.compile("[\u0590-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc]")
 
 
+def _needles() -> Iterator[bytes]:
+    """Yields the two characters of which one pair is in each text that is broken, and others."""
+    tail = re.compile(f"[{_TAIL}]")
+    tails = [chr(c) for c in range(0x2200) if tail.match(chr(c))]
+    for first in "\xe2\xef\xf0" + "".join(map(chr, range(0xC2, 0xDF))):
+        yield from ((first + last).encode() for last in tails)
+    yield from (c.encode() for c in map(chr, range(0x80, 0xA0)) if c != "\x85")
+    # What is hidden, before what is plain, or at the end.
+    after = [bytes([byte]) for byte in (*range(0x80), *range(0xC2, 0xCA), 0xE2)]
+    hidden = [c.encode() for c in map(chr, range(0x2000, 0x2070)) if re.match(f"[{_HIDDEN}]", c)]
+    yield from (c + byte for c in [*hidden, "\ufeff".encode()] for byte in after)
+    yield from ("\ufffd".encode(), b"\xf3\xa0\x80", b"\xf3\xa0\x81")
+
+
+@prefilter("MYP363", "MYP364", needles=_needles)
 def odd(text: str) -> bool:
     """Returns whether anything may be found in a text."""
-    if text.isascii() or not _MAYBE.search(text):
-        return False
-    return bool(_BROKEN.search(text) or _INVISIBLE.search(text))
+    return not text.isascii() and bool(_BROKEN.search(text) or _INVISIBLE.search(text))
 
 
 @check("MYP363")

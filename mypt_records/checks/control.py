@@ -10,6 +10,7 @@ from typing import NamedTuple
 from mypt_records.chat import Chat, Text
 from mypt_records.checks.registry import check
 from mypt_records.fixes import without_end
+from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding, Fix, regraded
 
 _MOST = 5  # findings about one text
@@ -29,6 +30,13 @@ def strings_of(table: str) -> _Strings:
     formats = {text: name for name, texts in data[table].items() for text in texts}
     longest = sorted(formats, key=len, reverse=True)
     return _Strings(re.compile("|".join(map(re.escape, longest))), formats)
+
+
+@prefilter(
+    "MYP301", needles=lambda: [*strings_of("formats").formats, *strings_of("thoughts").formats]
+)
+def _may_be_control(text: str) -> bool:
+    return any(strings_of(table).pattern.search(text) for table in ("formats", "thoughts"))
 
 
 @check("MYP301")

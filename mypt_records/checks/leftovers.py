@@ -5,15 +5,16 @@ in the conversation looks like either.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
+from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding
 
+_NAMES = ("instruction", "input", "question", "query", "prompt", "response", "context")
 _NAME = re.compile(
-    r"\{\{ ?[A-Za-z_]{2,30} ?\}\}"
-    r"|(?<![{$\w])\{(?:instruction|input|question|query|prompt|response|context)\}(?!\})"
+    rf"\{{\{{ ?[A-Za-z_]{{2,30}} ?\}}\}}|(?<![{{$\w])\{{(?:{'|'.join(_NAMES)})\}}(?!\}})"
 )
 _CODE = re.compile(
     r"[`\\;]|\{%|</|\bdef |\bclass |\bimport |\breturn |\w\(|=\s*[\"'{]|\"\s*:"
@@ -25,11 +26,16 @@ _NOTHING = {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "
 _LONGEST = 40  # characters of such a sign, with white space
 
 
-def suspicious(texts: Iterable[str], joined: str) -> bool:
-    """Returns whether anything may be found in some texts, here also joined by line ends."""
-    if "{" in joined and _NAME.search(joined):
-        return True
-    return any(len(text) < _LONGEST and text.strip().lower() in _NOTHING for text in texts)
+@prefilter(
+    "MYP358",
+    needles=lambda: [f"{{{name}" for name in ("{", *_NAMES)] + ["input", "output"],
+)
+def _may_be_left(text: str) -> bool:
+    return bool(_NAME.search(text)) or _is_nothing(text)
+
+
+def _is_nothing(text: str) -> bool:
+    return len(text) < _LONGEST and text.strip().lower() in _NOTHING
 
 
 @check("MYP358")
@@ -46,6 +52,6 @@ def template_leftover(chat: Chat) -> Iterator[Finding]:
             hint = "put in what belongs there, or drop the record"
             yield Finding("MYP358", fault, text.at, match.span(), help=hint)
     for _, text in texts:
-        if len(text.text) < _LONGEST and text.text.strip().lower() in _NOTHING:
+        if _is_nothing(text.text):
             fault = f"{text.text.strip()!r} is a sign for nothing"
             yield Finding("MYP358", fault, text.at, help="leave it empty, or drop the record")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mypt_records.chat import Chat, Message, Text
 from mypt_records.checks.registry import check
+from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding
 
 _LOOP, _TIMES, _PERIOD, _END = 500, 10, 250, 40  # characters, repeats, characters of one, compared
@@ -47,16 +48,24 @@ def loop(text: str) -> tuple[int, int]:
     return (period, times) if times >= _TIMES and period * times >= _LOOP else (0, 0)
 
 
-def worded(texts: list[str], joined: str) -> bool:
-    """Returns whether anything may be found in some texts, here also joined by line ends."""
-    return bool(_first(_PHRASE, joined, _ABOUT) or _first(_KEY, joined, _KEYS)) or (
-        len(joined) >= _LOOP and any(loop(text)[0] for text in texts)
-    )
-
-
 def _first(pattern: re.Pattern[str], text: str, words: tuple[str, ...]) -> re.Match[str] | None:
     """Returns the first match in a text; each match has one of `words`."""
     return pattern.search(text) if any(map(text.__contains__, words)) else None
+
+
+@prefilter("MYP365", least=_LOOP)
+def _may_repeat(text: str) -> bool:
+    return loop(text)[0] > 0
+
+
+@prefilter("MYP366", needles=lambda: ["uage model"])
+def _may_be_phrase(text: str) -> bool:
+    return _first(_PHRASE, text, _ABOUT) is not None
+
+
+@prefilter("MYP367", needles=lambda: ["b_pa", *(key for key in _KEYS if key != "github_pat_")])
+def _may_be_key(text: str) -> bool:
+    return _first(_KEY, text, _KEYS) is not None
 
 
 def _answers(chat: Chat) -> Iterator[tuple[Message, Text]]:

@@ -1,0 +1,155 @@
+"""Tells in one pass in which of many texts a check may find something.
+
+A check of texts registers a prefilter: `needles`, strings of which one is in each text that has a
+finding, and a function that returns whether a text may have one. The linter takes all other texts
+for clean, so a needle that is missing is a finding that is missed.
+
+Theory of operation. A needle counts with its first four bytes, letters in any case. Four tables map
+each byte to the groups of needles that have it in this place; `bytes.translate` applies a table to
+a block of texts at the speed of memory, and where all four name one group, a needle may begin.
+These few places are looked up exactly, and the functions whose needles are there are asked about
+the text. The needles "sk-" and "ghp_" cost no more than "sk-" alone, and "task" is no match.
+
+>>> texts = ["Hi", "my key: sk-" + "aB3dE6gH" * 5]
+>>> import mypt_records.checks
+>>> TextFilter(lambda code: code == "MYP367").doubtful(texts)
+[1]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
+
+MayFind: TypeAlias = Callable[[str], bool]
+# A string, bytes of UTF-8, or for each place the ASCII characters that may be there. "\0" is the
+# beginning, and the end, of a text.
+Needle: TypeAlias = str | bytes | tuple[str, ...]
+WIDTH = 4  # bytes of a needle that count
+_LOAD = 1 << 18  # characters that take as long to check without numpy as numpy to load
+_scanned = 0  # of these
+
+
+class Prefilter(NamedTuple):
+    """`may_find` is asked about texts of `least` characters or more with one of the needles.
+
+    Without needles, it is asked about all of these. It is needed if one of `codes` is reported,
+    or if there are none.
+    """
+
+    codes: tuple[str, ...]
+    needles: Callable[[], Iterable[Needle]] | None
+    least: int
+    may_find: MayFind
+
+
+PREFILTERS: list[Prefilter] = []
+
+
+def prefilter(
+    *codes: str, needles: Callable[[], Iterable[Needle]] | None = None, least: int = 0
+) -> Callable[[MayFind], MayFind]:
+    """Registers a function of a text: whether a rule of these codes may find something in it.
+
+    `needles` is called when a file is so long that it pays.
+    """
+
+    def register(may_find: MayFind) -> MayFind:
+        PREFILTERS.append(Prefilter(codes, needles, least, may_find))
+        return may_find
+
+    return register
+
+
+def _bytes(needle: Needle) -> list[bytes]:
+    """Returns what a needle stands for, as bytes."""
+    if isinstance(needle, bytes):
+        return [needle]
+    if isinstance(needle, str):
+        return [needle.encode()]
+    return ["".join(chars).encode() for chars in product(*needle[:WIDTH])]
+
+
+def _group(first: int) -> int:
+    """Returns the group, 0 to 7, of needles by their first byte.
+
+    A place is looked up where each byte is in some needle of one group, so these are alike.
+    """
+    if first < 0x80:
+        char = chr(first)
+        return 0 if char <= " " else 1 if char == "<" else 3 + (char > "m") if char.isalpha() else 2
+    return 0 if first < 0xC0 else 5 + (first > 0xC2) + (first > 0xC3)
+
+
+class TextFilter:
+    """Finds doubtful texts for the rules that `selects` names."""
+
+    def __init__(self, selects: Callable[[str], bool]) -> None:
+        self.prefilters = [p for p in PREFILTERS if not p.codes or any(map(selects, p.codes))]
+        self._tables: tuple[bytes, ...] = ()
+        self._exact: dict[bytes, int] = {}  # needles, and the prefilters that have them, as bits
+
+    def doubtful(self, texts: Sequence[str]) -> list[int]:
+        """Returns the numbers of the texts in which something may be found."""
+        global _scanned  # noqa: PLW0603
+        asked = self.prefilters
+        if "numpy" in sys.modules or _scanned > _LOAD:
+            places = self._places(texts)
+            asked = [p for p in asked if not p.needles]
+        else:
+            _scanned += sum(map(len, texts))
+            places = {}
+        doubtful = set[int]()
+        for i, bits in places.items():
+            text = texts[i]
+            for number, one in enumerate(self.prefilters):
+                if bits >> number & 1 and len(text) >= one.least and one.may_find(text):
+                    doubtful.add(i)
+                    break
+        for _, _, least, may_find in asked:
+            doubtful.update([i for i, t in enumerate(texts) if len(t) >= least and may_find(t)])
+        return sorted(doubtful)
+
+    def _places(self, texts: Sequence[str]) -> dict[int, int]:
+        """Returns the prefilters of the needles in texts, as bits, by the numbers of the texts."""
+        import numpy as np
+
+        tables = self._tables or self._compiled()
+        data = b"\0%b\0\0\0\0" % "\0".join(texts).encode("utf-8", "surrogatepass")
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
+        if len(ends) != len(texts) + WIDTH:  # a text has such a character
+            return dict.fromkeys(range(len(texts)), -1)
+        groups: Any = None
+        for shift, table in enumerate(tables):
+            here = np.frombuffer(data.translate(table), np.uint8)[shift : len(data) - WIDTH + shift]
+            groups = here if groups is None else groups & here
+        found = np.flatnonzero(groups != 0)
+        numbers = np.searchsorted(ends, found, side="right") - 1
+        out: dict[int, int] = {}
+        exact = self._exact.get
+        for at, i in zip(found.tolist(), numbers.tolist(), strict=True):
+            piece = data[at : at + WIDTH].lower()
+            for size in range(1, WIDTH + 1):
+                bits = exact(piece[:size])
+                if bits is not None:
+                    out[i] = out.get(i, 0) | bits
+        return out
+
+    def _compiled(self) -> tuple[bytes, ...]:
+        """Returns the four tables."""
+        for number, one in enumerate(self.prefilters):
+            for needle in one.needles() if one.needles else ():
+                for piece in _bytes(needle):
+                    key = piece[:WIDTH].lower()
+                    self._exact[key] = self._exact.get(key, 0) | 1 << number
+        tables = [bytearray(256) for _ in range(WIDTH)]
+        for needle in self._exact:
+            group = 1 << _group(needle[0])
+            for place, table in enumerate(tables):
+                chars = needle[place : place + 1]
+                for char in {*chars, *chars.upper()} if chars else range(256):
+                    table[char] |= group
+        self._tables = tuple(map(bytes, tables))
+        return self._tables
