@@ -1,8 +1,7 @@
-"""Has what commands say about their run, their threads, and the end of their processes."""
+"""Has what commands say about their run, and their threads."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -29,23 +28,6 @@ def in_threads(
 
     with ThreadPoolExecutor(most) as threads:
         yield from threads.map(work, items)
-
-
-def end_with_parent() -> None:
-    """Ends this process as soon as the one that started it has gone, however it went.
-
-    What it writes has to be whole or not there: nothing is put in order.
-    """
-    from multiprocessing import parent_process
-    from threading import Thread
-
-    def watch() -> None:
-        parent = parent_process()
-        if parent is not None:
-            parent.join()
-        os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
 
 
 def message_of(error: Exception) -> str:

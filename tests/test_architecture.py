@@ -271,11 +271,12 @@ def test_an_adapter_is_one_object() -> None:
             assert not vars(adapter), f"{name}: it holds no state"
 
 
-# They read grammar folders, rules and their pages, and the vocabulary.
+# They read grammar folders, rules and their pages, the vocabulary, and how much memory a process has.
 READERS = [
     "mypt_spec.dialect",
     "mypt_spec.findings",
     "mypt_spec.table_file",
+    "mypt_spec.templates.bounds",
     "mypt_spec.tokenizer.proved",
     "mypt_spec.tokenizer.sources",
     "mypt_spec.tokenizer.tokenizer",

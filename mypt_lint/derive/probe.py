@@ -11,11 +11,11 @@ from typing import Any
 
 from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NotLearnedError
 from mypt_lint.template.align import Aligned
-from mypt_lint.template.bounds import Bounded, OutOfBoundsError
 from mypt_lint.template.model import ModelFolder, Outcome, Templates
 from mypt_lint.template.render import Failed, Form, failure, in_form
 from mypt_lint.template.render import literals as literals_of
 from mypt_lint.template.source import Template
+from mypt_spec.templates.bounds import Bounded, OutOfBoundsError
 
 _WORD = re.compile("Qx([0-9]{6})z")
 _MARK = re.compile(r"\{%([-+]?)\s*(?:end)?generation\s*([-+]?)%\}")

@@ -12,7 +12,6 @@ from typing import Any
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.chunk import Chunk
-from mypt_lint.template.bounds import GROWS, OutOfBoundsError, bounded
 from mypt_lint.template.checks import Case, Fault, case, faults, headers, injected, tokens
 from mypt_lint.template.formats import Format
 from mypt_lint.template.render import Failed, Outcome, Render, Rendered, literals, renderer
@@ -21,6 +20,7 @@ from mypt_lint.template.source import Template, load
 from mypt_lint.template.wording import garbled
 from mypt_spec import Dialect
 from mypt_spec.findings import Finding, regraded
+from mypt_spec.templates.bounds import GROWS, OutOfBoundsError, bounded
 
 CONVERSATIONS = Path(__file__).parent / "conversations.jsonl"
 _TOOLS = ("declared tool", "name of a call")  # written by a template that has a place for tools

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
 from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
-from mypt_lint.template.bounds import GROWS, Bounded, OutOfBoundsError, bounded
 from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
 from mypt_lint.template.sandbox import compiled
@@ -37,6 +36,7 @@ from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.memo import Memo
+from mypt_spec.templates.bounds import GROWS, Bounded, OutOfBoundsError, bounded
 from mypt_spec.templates.sandbox import share
 from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError

@@ -16,13 +16,16 @@ from typing import Any, Self
 
 from mypt_spec.memo import Memo
 from mypt_spec.table import SpecError
+from mypt_spec.templates.bounds import GROWS, Bounded, OutOfBoundsError
 
 _OF_DICTS = frozenset(dir(dict))  # attributes of every dict, which come before its keys
 _OF_LOOPS = frozenset({"first", "last", "index", "index0", "length", "previtem", "nextitem"})
 # Values that many renderings write as JSON: by their ids, with the texts by how they are written.
 _SHARED: dict[int, tuple[Any, dict[str, str]]] = {}
 _ENCODERS: Memo[str, json.JSONEncoder] = Memo(16)  # `json.dumps` makes one every time
-_ONE_AT_A_TIME = threading.Lock()  # what is compiled has one list of what it writes
+_ONE_AT_A_TIME = threading.Lock()  # the other process answers one call at a time
+_MAX_FAULT = 300  # code points of a message, which a template may write
+_MAX_TEXT = 16 << 20  # code points that a template may write of tools
 _NEEDS = "a chat template needs jinja2 3.1.6 or newer; pip install 'mypt-tags[templates]'"
 
 Render = Callable[..., tuple[str, list[tuple[int, int]]]]
@@ -157,9 +160,36 @@ class ToolTemplate(str):
         return template
 
     def write(self, tools: list[dict[str, Any]]) -> str:
-        """Returns the text of definitions. Raises ValueError where the template fails."""
-        try:
-            with _ONE_AT_A_TIME:
-                return compiled(self.text)(tools=tools)[0]
-        except Exception as error:  # whatever a template does wrong
-            raise ValueError(f"the template of the tools fails: {error}") from None
+        """Returns the text of definitions. Raises ValueError where the template fails.
+
+        The template runs in the process of `_BOUNDED`, once for equal definitions. One that had to
+        be stopped does not run again.
+        """
+        key = self.text, repr(tools)
+        with _ONE_AT_A_TIME:
+            outcome = _WRITTEN.entries.get((self.text, "")) or _WRITTEN.entries.get(key)
+            if outcome is None:
+                try:
+                    outcome = _BOUNDED(self.text, tools)
+                except OutOfBoundsError as error:
+                    key, outcome = (self.text, ""), ("", f"it was stopped after {error}; {GROWS}")
+                _WRITTEN.keep(key, outcome, sum(map(len, (*key, *outcome))))
+        text, fault = outcome
+        if fault:
+            raise ValueError(f"the template of the tools fails: {fault}")
+        return text
+
+
+def _written(text: str, tools: list[Any]) -> tuple[str, str]:
+    """Returns what a template writes of tools, or what is wrong with it; in the other process."""
+    try:
+        out = compiled(text)(tools=tools)[0]
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a template does wrong
+        return "", str(error)[:_MAX_FAULT] or type(error).__name__
+    return (out, "") if len(out) <= _MAX_TEXT else ("", f"it writes {len(out)} characters")
+
+
+_BOUNDED: Bounded[tuple[str, str]] = Bounded(partial, _written)  # starts with its first call
+_WRITTEN: Memo[tuple[str, str], tuple[str, str]] = Memo(256, room=32 << 20)

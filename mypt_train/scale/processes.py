@@ -6,8 +6,8 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mypt_cli.run import end_with_parent
 from mypt_cli.store import is_url
+from mypt_spec.templates.bounds import end_with_parent
 from mypt_train.scale.planning.plan import Plan
 
 _Do = Callable[[int], Any]

@@ -14,8 +14,8 @@ import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.settings.settings import NO_SETTINGS
-from mypt_lint.template.bounds import OutOfBoundsError
 from mypt_lint.template.clean_chats import ByModel
+from mypt_spec.templates.bounds import OutOfBoundsError
 from mypt_train.data.encode_line import Encoder, LineOutcome
 from mypt_train.data.encode_model import encoder_of
 from mypt_train.data.formats.options import Options

@@ -16,10 +16,10 @@ from mypt.lint.cli import main
 from mypt_lint.run import parallel
 from mypt_lint.template import align
 from mypt_lint.template.align import Aligned, Aligner, AlignError
-from mypt_lint.template.bounds import OutOfBoundsError
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
 from mypt_records.shapes import openai as shape
+from mypt_spec.templates.bounds import OutOfBoundsError
 from tests.support import foreign
 
 CHATML = (

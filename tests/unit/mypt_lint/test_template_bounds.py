@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -13,9 +15,10 @@ import pytest
 
 import mypt_spec
 from mypt_cli.errors import UsageError
-from mypt_lint.template import bounds
-from mypt_lint.template.bounds import Bounded, OutOfBoundsError, bounded
 from mypt_lint.template.lint import lint_template
+from mypt_spec.templates import bounds, sandbox
+from mypt_spec.templates.bounds import Bounded, OutOfBoundsError, bounded
+from mypt_spec.templates.sandbox import ToolTemplate
 from tests.support.children import child
 from tests.support.examples import either
 
@@ -135,7 +138,7 @@ def test_a_process_that_is_not_forked(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 SPINNING = """
-from mypt_lint.template import bounds
+from mypt_spec.templates import bounds, sandbox
 def spin():
     print("spinning", flush=True)
     while True:
@@ -155,3 +158,62 @@ def test_the_process_ends_with_its_parent(name: str) -> None:
         parent.send_signal(getattr(signal, name))
         # Its output ends when the last process that holds it has ended.
         assert parent.communicate(timeout=60)[0] == b""
+
+
+TOOLS = [{"type": "function", "function": {"name": "f"}}]
+
+
+@linux
+@pytest.mark.parametrize("name", either(["a product"], [*GROWING]))
+def test_templates_of_tools_are_bounded_in_memory(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_process(monkeypatch, MEMORY=64 << 20):
+        why = "template of the tools fails: it was stopped after 64 MiB of memory"
+        with pytest.raises(ValueError, match=why):
+            ToolTemplate(GROWING[name]).write(TOOLS)
+        assert ToolTemplate("{{ tools[0].function.name }}").write(TOOLS) == "f"
+
+
+def test_templates_of_tools_are_bounded_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    template = ToolTemplate(ENDLESS["nested loops"])
+    with own_process(monkeypatch, DEADLINE=0.2):
+        for tools in (TOOLS, TOOLS * 2):  # the second time it does not run
+            with pytest.raises(ValueError, match=r"stopped after 0\.2 seconds"):
+                template.write(tools)
+            monkeypatch.setattr(sandbox, "_BOUNDED", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{{ tools[0].nothing.at_all }}", "has no attribute 'nothing'"),
+        ("{{ raise_exception('x' * 9999) }}", "x{300}$"),
+        ("{% for i in range(2100) %}{{ 'a' * 9999 }}{% endfor %}", "writes 20997900 characters"),
+        ("{{ tools", "unexpected"),
+    ],
+)
+def test_what_templates_of_tools_do_wrong(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"the template of the tools fails: .*{why}"):
+        ToolTemplate(text).write(TOOLS)
+
+
+def test_equal_tools_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    template = ToolTemplate("{{ tools | tojson }}!")
+    texts = [template.write([{"a": value}]) for value in (1, 1.0, True)]
+    assert texts == ['[{"a": 1}]!', '[{"a": 1.0}]!', '[{"a": true}]!']
+    monkeypatch.setattr(sandbox, "_BOUNDED", None)
+    assert [template.write([{"a": value}]) for value in (1, 1.0, True)] == texts
+
+
+@contextmanager
+def own_process(monkeypatch: pytest.MonkeyPatch, **limits: float) -> Iterator[None]:
+    """Lets templates of tools run in a new process with other limits."""
+    for name, limit in limits.items():
+        monkeypatch.setattr(bounds, name, limit)
+    process: Bounded[tuple[str, str]] = Bounded(partial, sandbox._written)
+    monkeypatch.setattr(sandbox, "_BOUNDED", process)
+    try:
+        yield
+    finally:
+        process.close()

@@ -17,8 +17,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from mypt_cli.run import end_with_parent
-
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
@@ -169,6 +167,23 @@ def _work(there: Connection, bounds: tuple[int, int], make: Callable[..., Any], 
             if outcomes[-1][1] or time.process_time() - begin > _TURN:
                 break
         there.send(outcomes)
+
+
+def end_with_parent() -> None:
+    """Ends this process as soon as the one that started it has gone, however it went.
+
+    What it writes has to be whole or not there: nothing is put in order.
+    """
+    from multiprocessing import parent_process
+    from threading import Thread
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _bind(memory: int) -> None:
