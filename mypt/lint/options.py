@@ -82,7 +82,11 @@ def options(out: Parser) -> None:
         "with --data-set: files for evaluation; without it, their names say so (eval, val, test)",
         action="append",
     )
-    add("--eval-prompts FILE", "with --data-set: prompts, one a line, that must not be trained on")
+    add(
+        "--eval-prompts FILE",
+        "with --data-set: texts that must not be trained on, as records, or one a line",
+        action="append",
+    )
     add(
         "--select CODES",
         "report only these: codes, their beginnings (MYP2), names, groups (content, default), with "

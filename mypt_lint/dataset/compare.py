@@ -1,15 +1,17 @@
-"""Finds what no episode shows by itself (family 6), in one pass over all records, in order.
+"""Finds what no episode shows by itself (family 6), in two passes over all records, in order.
 
-Memory is bounded. The pass is only made when asked for: it reads every episode, clean ones too,
-which takes several times as long.
+The first pass keeps digests of each record (`records`), some hundred bytes, and counts; then the
+records are compared, all at once. The second pass reads only records with findings again. Nothing
+depends on the blocks in which the data is read.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Block, Source
@@ -20,8 +22,11 @@ from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.file_faults import BLOCK
 from mypt_lint.check.origins import placed
 from mypt_lint.check.suppress import suppressed
+from mypt_lint.dataset.evaluation import Evaluation, Reserved
 from mypt_lint.dataset.fingerprints import Fingerprint, digest, of_chat, of_episode, plain
-from mypt_lint.dataset.seen import DigestTable
+from mypt_lint.dataset.of_file import FileCounts
+from mypt_lint.dataset.passages import signatures, words
+from mypt_lint.dataset.records import MOST, Records, Relation
 from mypt_lint.dataset.whitespace import untidy
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.plan import Group
@@ -42,15 +47,25 @@ _EVAL = re.compile(
 )
 _CITED = "cite"  # a block that names its source
 _DOCUMENT = "doc_id"  # an argument that names a document
-_MANY = 50  # the least number of episodes of a file that is checked for variety
-_DISTINCT = 0.5  # the least share of its answers that must differ
 _ROW = 40  # bits of a place that hold the row
+_ROWS = (1 << _ROW) - 1
 _FEW = 100  # names of one length that are looked for one by one
 _LONG = 200  # characters of a name that always is: so the time is linear in the text
+_TEXT = 1 << 18  # characters of texts that are hashed at once
+_MESSAGES = {
+    "MYP601": "the same episode is at {}; delete one of the two",
+    "MYP602": "the same prompt has another answer at {}; keep the better answer, or make the "
+    "prompts differ",
+    "MYP610": "the same conversation, with other tools, is at {}; keep the one whose tools belong "
+    "to it",
+    "MYP612": "the same episode, but for case and white space, is at {}; keep the better spelling",
+    "MYP613": "nearly the same conversation is at {} (about {:.0%} of it); keep one of the two, "
+    "unless the difference is what is to be learned",
+}  # with the help behind the semicolon
 
 
 class DataSet:
-    """One pass over all data; `prompts` must not be trained on.
+    """All data, compared; `reserved` must not be trained on.
 
     `eval_globs` name the files for evaluation; without them, the files' own names do.
     """
@@ -60,14 +75,16 @@ class DataSet:
         groups: Sequence[Group],
         *,
         eval_globs: Sequence[str] = (),
-        prompts: Sequence[str] = (),
+        reserved: Sequence[Reserved] = (),
     ) -> None:
         pairs = [(g.checker, source) for g in groups if g.kind == "record" for source in g.sources]
         self._sources, self._globs = pairs, eval_globs
         self._names = [source.path for _, source in pairs]
-        self._reserved = {digest(plain(text)) for text in prompts if text.strip()}
-        tables = (DigestTable() for _ in range(5))
-        self.episodes, self.prompts, self._answers, self._evaluated, self._toolless = tables
+        self._evaluated = {path for path in self._names if self.is_eval(path)}
+        self._evaluation = Evaluation(reserved)
+        self._overlaps: dict[int, int] = {}  # by number of a record
+        self._counts: list[FileCounts] = []
+        self.records = Records()
 
     def is_eval(self, path: str) -> bool:
         name = path.replace("\\", "/").removeprefix("./")
@@ -77,90 +94,114 @@ class DataSet:
 
     def chunks(self) -> Iterator[Chunk]:
         """Yields the findings of each file, a block at a time."""
-        evaluated = {path for path in self._names if self.is_eval(path)}
-        if evaluated and len(evaluated) < len(self._names):
-            self._remember(evaluated)
-        for number, (checker, source) in enumerate(self._sources):
-            yield from self._file(checker, source, number, source.path in evaluated)
+        if len(self._evaluated) == len(self._names):
+            self._evaluated = set()  # there is no other data
+        for checker, source in self._sources:
+            if source.path in self._evaluated:
+                if source.streamed:
+                    raise UsageError(
+                        f"{source.path}: evaluation data is read twice, so it must be a file"
+                    )
+                for row, *_, unit, _ in conversations_of(checker, source):
+                    digests = _fingerprint(unit, checker)
+                    self._evaluation.add(digests, f"{source.path}:{row}")
+        starts = [0]
+        for number in range(len(self._sources)):
+            self._read(number)
+            starts.append(len(self.records))
+        relations = self.records.relations()
+        for number, (checker, _) in enumerate(self._sources):
+            first, last = starts[number : number + 2]
+            yield from self._file(number, first, last, relations)
+            yield self._of_file(number, slice(first, last), checker)
 
-    def _remember(self, evaluated: set[str]) -> None:
-        """Keeps the prompts of the evaluation data, before any of the training data is read."""
-        for number, (checker, source) in enumerate(self._sources):
-            if source.path not in evaluated:
+    def _read(self, number: int) -> None:
+        """Adds the records of a source to those that are compared."""
+        checker, source = self._sources[number]
+        counts, texts, size = FileCounts(), [""][:0], 0
+        self._counts.append(counts)
+        for row, _, record, unit, _ in conversations_of(checker, source):
+            counts.add(row, record, unit)
+            if len(self.records) >= MOST:
                 continue
-            if source.streamed:
-                raise UsageError(
-                    f"{source.path}: evaluation data is read twice, so it must be a file"
-                )
-            for row, *_, unit, _ in conversations_of(checker, source):
-                digests = _fingerprint(unit, checker)
-                self._evaluated.put(digests.questions, number << _ROW | row)
+            digests = _fingerprint(unit, checker)
+            final = 0 if digests.final is None else digest(plain(digests.final))
+            has_findings = bool(self._alone(record, unit, digests, source.path, checker))
+            self.records.add(number << _ROW | row, digests, final, has_findings)
+            texts.append(digests.text)
+            size += len(digests.text)
+            if size > _TEXT:
+                self._hash(texts, source.path)
+                texts, size = [], 0
+        self._hash(texts, source.path)
+
+    def _hash(self, texts: list[str], path: str) -> None:
+        hashes, first = words(texts), len(self.records) - len(texts)
+        self.records.sign(signatures(hashes))
+        if path not in self._evaluated:
+            for text, item in self._evaluation.near(hashes).items():
+                self._overlaps[first + text] = item
+
+    def _alone(
+        self, record: Any, unit: Episode | Chat, digests: Fingerprint, path: str, checker: Checker
+    ) -> list[Finding]:
+        """Returns what a record shows without the others of its data."""
+        findings = [] if path in self._evaluated else list(self._evaluation.exact(digests))
+        if isinstance(unit, Episode):
+            findings += [*within(unit, checker), *untidy(record, unit, checker.dialect.table)]
+        return findings
 
     def _file(
-        self, checker: Checker, source: Source, number: int, evaluated: bool
+        self, number: int, first: int, last: int, relations: dict[int, Relation]
     ) -> Iterator[Chunk]:
-        answers, count = DigestTable(1 << 20), 0
+        """Yields the findings of a source, whose records have the numbers `first` to `last`."""
+        checker, source = self._sources[number]
         chunk = Chunk()
-        for row, raw, record, unit, block in conversations_of(checker, source):
-            place = number << _ROW | row
+        flagged = {
+            self.records.places[i] & _ROWS: i
+            for i in range(first, last)
+            if self.records.flags[i] or i in relations or i in self._overlaps
+        }
+        again = conversations_of(checker, source, flagged) if flagged else ()
+        for row, raw, record, unit, block in again:
             digests = _fingerprint(unit, checker)
-            findings = list(self._compared(digests, place, evaluated))
-            if isinstance(unit, Episode):
-                findings += [*within(unit, checker), *untidy(record, unit, checker.dialect.table)]
-            if digests.answer is not None:
-                count += 1
-                answers.put(digest(plain(digests.answer)), 1)
-            if findings and findings[0].code == "MYP601":
-                edit = 0, len(raw.decode("utf-8", "replace")), ""
-                findings[0] = replace(findings[0], fix=Fix("delete the line", False, edits=(edit,)))
+            findings = self._alone(record, unit, digests, source.path, checker)
+            if (index := flagged[row]) in self._overlaps and not findings:
+                findings = [self._evaluation.finding(self._overlaps[index])]
+            if index in relations:
+                findings.insert(0, self._related(relations[index], digests, raw))
             if OPT_OUT in record:
                 findings = suppressed(record[OPT_OUT], findings, checker.codes, complete=False)
-            if findings:
-                items = checker.locate(findings, raw, row=row, filename=source.path)
-                items = sorted(placed(items, block), key=lambda item: item.sort_key)
-                chunk.add(items, raw, checker.baseline)
+            items = checker.locate(findings, raw, row=row, filename=source.path)
+            items = sorted(placed(items, block), key=lambda item: item.sort_key)
+            chunk.add(items, raw, checker.baseline)
             if len(chunk.findings) >= 1000:
                 yield chunk
                 chunk = Chunk()
-        is_varied = count < _MANY or answers.full or answers.count >= _DISTINCT * count
-        if "MYP607" in checker.codes and not is_varied:
-            share = f"{answers.count} of {count} final answers differ ({answers.count / count:.0%})"
-            hint = "look at the answers that come most often; vary them, or drop some"
-            finding = checker.graded(Finding("MYP607", share, help=hint))
-            item = Diagnostic(finding, source.path, row, 1, row, 1, checker.dialect.name)
-            chunk.add([item], b"", checker.baseline)
         yield chunk
 
-    def _place(self, place: int) -> str:
-        return f"{self._names[place >> _ROW]}:{place & ((1 << _ROW) - 1)}"
+    def _related(self, relation: Relation, digests: Fingerprint, raw: bytes) -> Finding:
+        place = self.records.places[relation.other]
+        where = f"{self._names[place >> _ROW]}:{place & _ROWS}"
+        message, _, hint = _MESSAGES[relation.code].format(where, relation.share).partition("; ")
+        at = digests.answers[relation.answer].at if relation.code == "MYP602" else ""
+        fix = None
+        if relation.code == "MYP601":
+            edit = 0, len(raw.decode("utf-8", "replace")), ""
+            fix = Fix("delete the line", False, edits=(edit,))
+        return Finding(relation.code, message, at, help=hint, fix=fix)
 
-    def _compared(self, digests: Fingerprint, place: int, evaluated: bool) -> Iterator[Finding]:
-        before = self.episodes.put(digests.everything, place)
-        like = None if digests.toolless is None else self._toolless.put(digests.toolless, place)
-        if before is not None:
-            message = f"the same episode is at {self._place(before)}"
-            yield Finding("MYP601", message, help="delete one of the two")
-        elif like is not None:
-            message = f"the same conversation, with other tools, is at {self._place(like)}"
-            yield Finding("MYP610", message, help="keep the one whose tools belong to it")
-        elif digests.prompt is not None:
-            first = self.prompts.put(digests.prompt, place)
-            same_answer = self._answers.put(digests.prompt, digests.answer_digest)
-            if first is not None and same_answer != digests.answer_digest:
-                message = f"the same prompt has another answer at {self._place(first)}"
-                hint = "keep the better answer, or make the prompts differ"
-                yield Finding("MYP602", message, digests.answer_at, help=hint)
-        if evaluated:
-            return
-        where = self._evaluated.get(digests.questions) if self._evaluated.count else None
-        if where is not None:
-            message = f"the same questions are evaluated at {self._place(where)}"
-            hint = "remove it from one of the two: what is trained on measures nothing"
-            yield Finding("MYP603", message, help=hint)
-        for text, at in digests.user_texts if self._reserved else ():
-            if digest(text) in self._reserved:
-                hint = "take the episode out of the training data"
-                yield Finding("MYP606", "this prompt is reserved for evaluation", at, help=hint)
+    def _of_file(self, number: int, part: slice, checker: Checker) -> Chunk:
+        """Returns the findings of a file, which are shown at its last record."""
+        chunk, counts = Chunk(), self._counts[number]
+        finals = np.array(self.records.finals[part], np.uint64)
+        for finding in counts.findings(finals):
+            row, path = counts.last_row, self._names[number]
+            if finding.code in checker.codes:
+                graded = checker.graded(finding)
+                item = Diagnostic(graded, path, row, 1, row, 1, checker.dialect.name)
+                chunk.add([item], b"", checker.baseline)
+        return chunk
 
 
 def _fingerprint(unit: Episode | Chat, checker: Checker) -> Fingerprint:
@@ -168,17 +209,22 @@ def _fingerprint(unit: Episode | Chat, checker: Checker) -> Fingerprint:
 
 
 def conversations_of(
-    checker: Checker, source: Source
+    checker: Checker, source: Source, rows: Collection[int] | None = None
 ) -> Iterator[tuple[int, bytes, dict[str, Any], Episode | Chat, Block]]:
-    """Yields the readable records of a source: row, bytes, record, episode or chat, block."""
+    """Yields the readable records of a source, or those at `rows` when it is read again.
+
+    That is row, bytes, record, episode or chat, block.
+    """
     reader = chat_of if checker.shape else episode_of
+    if rows is not None and source.stream is not None:
+        source.stream.seek(0)
     for block in record_blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         if block.too_long or block.broken:
             continue
-        for index, raw in enumerate(block.lines()):
-            unit = reader(checker, raw)
+        for row, raw in enumerate(block.lines(), block.first_row):
+            unit = reader(checker, raw) if rows is None or row in rows else None
             if unit is not None:
-                yield block.first_row + index, raw, *unit, block
+                yield row, raw, *unit, block
 
 
 def chat_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Chat] | None:

@@ -16,7 +16,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import suppressed
 from mypt_lint.dataset.compare import DataSet, episode_of, within
 from mypt_lint.dataset.fingerprints import of_episode
-from mypt_lint.dataset.seen import DigestTable
+from mypt_lint.dataset.records import DigestSet
 from mypt_lint.dataset.whitespace import CODES, untidy
 from mypt_lint.fix.apply import Codes, Fixer
 from mypt_lint.places.json_edit import edited_at_once
@@ -38,9 +38,9 @@ class Repairs:
                 place = item.finding.code, item.filename
                 self._rows.setdefault(place, set()).add(item.number)
         self.active = any(group.checker.codes & CODES for group in groups)
-        self._there = (data.episodes, data.prompts)
-        # Digests of episodes and prompts before, to those after.
-        self._moved = (DigestTable(), DigestTable())
+        self._there = tuple(map(DigestSet, (data.records.everything, data.records.contexts)))
+        # Digests of episodes and of what is before an answer, to those after.
+        self._moved: tuple[dict[int, int], ...] = ({}, {})
 
     def rows(self, path: str) -> tuple[set[int], set[int]]:
         """Returns the rows of a file that are to be deleted, and those with texts to be changed."""
@@ -70,18 +70,23 @@ class Repairs:
 
     def _admits(self, checker: Checker, old: Episode, new: Episode) -> bool:
         """Returns whether no other episode is like the new one that was not like the old one."""
-        digests = zip(
-            _digests(checker, old), _digests(checker, new), self._there, self._moved, strict=True
-        )
-        changed = [entry for entry in digests if entry[0] != entry[1]]
-        if any(
-            there.get(is_) is not None and moved.get(was) != is_
-            for was, is_, there, moved in changed
-        ):
+        changed = [
+            (was, is_, there, moved)
+            for there, moved, before, after in zip(
+                self._there,
+                self._moved,
+                _digests(checker, old),
+                _digests(checker, new),
+                strict=True,
+            )
+            for was, is_ in zip(before, after, strict=True)
+            if was != is_
+        ]
+        if any(is_ in there and moved.get(was) != is_ for was, is_, there, moved in changed):
             return False
         for was, is_, there, moved in changed:
-            there.put(is_, 1)
-            moved.put(was, is_)
+            there.add(is_)
+            moved.setdefault(was, is_)
         return True
 
 
@@ -103,7 +108,7 @@ def _spacing(
     return [item.finding for item in chunk.findings]
 
 
-def _digests(checker: Checker, episode: Episode) -> tuple[int, int]:
-    """Returns the digests of an episode, and of its messages before the last answer (or 0)."""
+def _digests(checker: Checker, episode: Episode) -> tuple[list[int], list[int]]:
+    """Returns the digest of an episode, and those of its messages before each answer."""
     digests = of_episode(episode, checker.dialect.table)
-    return digests.everything, digests.prompt or 0
+    return [digests.everything], [answer.context for answer in digests.answers]

@@ -116,12 +116,10 @@ class Plan:
 
     @property
     def eval_prompts(self) -> list[str]:
-        """Returns the prompts reserved for evaluation, each a line of a file. Raises UsageError."""
-        path = self._file("eval-prompts")
-        if path is None:
-            return []
-        lines = text_of(path).replace("\r", "\n").split("\n")
-        return [line for line in lines if line.strip()]
+        """Returns the files of texts reserved for evaluation."""
+        own = self.cli_options.get("eval-prompts")
+        folder = "" if own else self.config.folder
+        return [os.path.join(folder, path) for path in self.top["eval-prompts"] or ()]
 
     def _file(self, key: str) -> str | None:
         path: str | None = self.top[key]
@@ -360,8 +358,8 @@ def cli_options(options: argparse.Namespace) -> dict[str, Any]:
     Raises UsageError.
     """
     names = (
-        "dialect", "records", "kind", "phase", "max-tokens", "fail-on", "baseline", "eval-prompts",
-        "vocab", "mask",
+        "dialect", "records", "kind", "phase", "max-tokens", "fail-on", "baseline", "vocab",
+        "mask",
     )  # fmt: skip
     out = {name: getattr(options, name.replace("-", "_"), None) for name in names}
     try:
@@ -376,6 +374,7 @@ def cli_options(options: argparse.Namespace) -> dict[str, Any]:
         out["system"] = text_of(path).removesuffix("\n")
     out["tools"] = tuple((name, "", "") for name in getattr(options, "tool", ()))
     out["data-set"] = getattr(options, "data_set", None) or None
+    out["eval-prompts"] = tuple(getattr(options, "eval_prompts", None) or ()) or None
     out["eval"] = tuple(getattr(options, "eval", None) or ()) or None
     out["exclude"] = tuple(getattr(options, "exclude", ()))
     out[MAX_RATE] = rates_in(getattr(options, "max_rate", ()))

@@ -185,6 +185,10 @@ def _list(value: Any, _: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _paths(value: Any, path: str) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) and value else _list(value, path)
+
+
 def _rules(value: Any, path: str) -> tuple[str, ...]:
     return tuple(sorted({code for word in _list(value, path) for code in named(word)}))
 
@@ -279,7 +283,7 @@ _ON_TOP: dict[str, _Check] = {
     "baseline": _text,
     "data-set": _yes,
     "eval": _list,
-    "eval-prompts": _text,
+    "eval-prompts": _paths,
     "exclude": _list,
     "respect-gitignore": _yes,
     "files": _files,

@@ -7,6 +7,7 @@ from typing import Any
 from unicodedata import normalize
 from unittest.mock import patch
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.dataset import compare
 from mypt_lint.dataset.compare import first_ends, within
 from mypt_lint.dataset.fingerprints import nfc, plain
+from mypt_lint.dataset.passages import near_pairs, passages, signatures
+from mypt_lint.dataset.passages import words as hashed
 
 LETTERS = st.text(st.sampled_from("aab \u0301\u00c9\n"), max_size=8)
 MARKS = st.sampled_from("e\u0301\u0323\u0344\u0f73\u0f71\u1100\u1161\u05b0x \u00e9\u1ebf\u093c")
@@ -68,3 +71,36 @@ def test_what_no_text_before_it_mentions(turns: list[tuple[str, list[str], str]]
             ]
         before += "\n".join(["", *[part.text for part in message.parts]])
     assert [f.pointer for f in within(episode, Checker(d))] == expected
+
+
+WORDS = st.lists(st.sampled_from(["a", "bc", "12", "d\u00e9", "\u4e16", "x.y", ""]), max_size=60)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=5))
+def test_a_text_is_hashed_by_itself(texts: list[list[str]]) -> None:
+    """Which texts are hashed with it changes nothing; nor do punctuation and white space."""
+    lines = [plain(" ".join(words)) for words in texts]
+    together, spaced = hashed(lines), hashed([plain(" ; ".join(words)) for words in texts])
+    for some, alike in ((signatures(together), signatures(spaced)), (together, spaced)):
+        for here, there in zip(some, alike, strict=False):
+            assert here is there or np.array_equal(here, there)
+    for i, line in enumerate(lines):
+        alone = hashed([line])
+        assert np.array_equal(signatures(alone)[0], signatures(together)[i])
+        for all_of, one in ((together, alone), (passages(together, 3), passages(alone, 3))):
+            part = all_of.values[all_of.bounds[i] : all_of.bounds[i + 1]]
+            assert np.array_equal(part, one.values)
+            assert len(set(part.tolist())) <= len(part)
+
+
+@given(st.data())
+def test_records_are_alike_in_any_order(data: st.DataObject) -> None:
+    """As pairs: a record is like one before it if it is the same, and never like another."""
+    bases = [[f"w{i}{j}" for j in range(40)] for i in range(3)]
+    numbers = data.draw(st.lists(st.integers(0, 2), min_size=2, max_size=9))
+    texts = [" ".join(bases[n]) for n in numbers]
+    signed = signatures(hashed(texts))
+    pairs = {(int(a), int(b)) for some in near_pairs(signed) for a, b in zip(*some, strict=True)}
+    assert all(a > b and numbers[a] == numbers[b] for a, b in pairs)
+    firsts = {i: numbers.index(n) for i, n in enumerate(numbers)}
+    assert {(i, first) for i, first in firsts.items() if i != first} <= pairs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from mypt.lint.cli import main
 from mypt_lint.dataset.compare import DataSet
-from mypt_lint.dataset.seen import DigestTable
 from tests.support.build import Record, assistant, native, user, write
 from tests.support.linting import Linter
 
@@ -113,20 +111,6 @@ def test_what_cannot_be_read_is_left_out(lint: Any) -> None:
     broken = chat("1") | {"messages": [{"role": "robot"}]}
     write("a.jsonl", broken, broken, "[]", "[]", "1", "", "")
     assert not any("MYP6" in row for row in lint()[0])
-
-
-def test_a_table_of_what_was_seen() -> None:
-    table, truth = DigestTable(1 << 10), {}
-    source = random.Random(5)
-    for i in range(5000):
-        key = source.choice([0, 1, source.getrandbits(64), source.getrandbits(4) << 60])
-        expected = truth.get(key or 1)
-        assert table.get(key) == expected
-        assert table.put(key, i) == expected
-        if expected is None and len(truth) < (1 << 10) * 3 // 4:
-            truth[key or 1] = i
-    assert table.full
-    assert table.count == len(truth)
 
 
 def test_duplicates_are_deleted_with_two_options(capsys: pytest.CaptureFixture[str]) -> None:
