@@ -29,7 +29,6 @@ examples:
   mypt-chat --scripted --workspace docs/ --transcript chats.jsonl < questions.txt
   mypt-chat --model runs/7m --workspace docs/      a model, decoded within its format
   mypt-chat --model runs/7m --transcript chats.jsonl --resume chats.jsonl      the last conversation
-  mypt-chat --model runs/7m --mcp "python tools.py"          the tools of any MCP server
   mypt-chat --model_ckpt runs/toolchat --workspace_dir docs/ --index_dir docs/index/latest
 
 Answers are shown; --verbose or /show shows what was thought, called and found, too. /help in the
@@ -64,12 +63,6 @@ def _options(out: Parser) -> None:
         "a folder of documents for the tools; without it there are none",
     )
     add("--index-dir --index_dir DIR", "where its index is kept (default: as mypt-index says)")
-    add(
-        "--mcp SERVER",
-        "the tools of an MCP server, too: a command line, or an address; may be repeated",
-        action="append",
-        default=[],
-    )
     add("--system TEXT", "the system prompt; the tools are added to it")
     add("--resume FILE[:N]", "continue the last conversation of transcripts, or that of line N")
     add = out.group("limits")

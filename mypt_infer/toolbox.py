@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_infer.tool_run import Finished, Unfinished, awaited, here, threaded, time_limit
+from mypt_infer.tool_run import Finished, Unfinished, here, threaded, time_limit
 from mypt_spec.bodies.json_schema import SchemaError, misfits
 from mypt_spec.bodies.strict_json import faults, shortened
 
@@ -33,9 +33,9 @@ class ToolFault(Exception):
 class Tool:
     """A function of one object, the arguments, that returns a JSON value.
 
-    The function may be `async`. `parameters` is the JSON Schema of the arguments. `shorten` makes a
-    result fit that is too long for the model: it takes the arguments, the result and a function
-    that says whether a result fits. Without it, texts are cut and items dropped.
+    `parameters` is the JSON Schema of the arguments. `shorten` makes a result fit that is too long
+    for the model: it takes the arguments, the result and a function that says whether a result
+    fits. Without it, texts are cut and items dropped.
     """
 
     name: str
@@ -108,9 +108,8 @@ class Toolbox:
 
         The tool and the caller share no list or dict: each may change its own. A tool that takes
         longer than `seconds` is not waited for, nor is one after `stopped()` is true: it continues
-        in its thread (a coroutine is cancelled), and its result is ignored. Without `seconds` a
-        tool runs in this thread. Raises nothing but KeyboardInterrupt, and ValueError for seconds
-        that are no number above 0.
+        in its thread, and its result is ignored. Without `seconds` a tool runs in this thread.
+        Raises nothing but KeyboardInterrupt, and ValueError for seconds that are no number above 0.
         """
         limit = time_limit("seconds", seconds)
         tool = self._fitting(name, arguments)
@@ -120,29 +119,6 @@ class Toolbox:
             if seconds is None:
                 return _result(tool, here(tool.function, copied(arguments)))
             run = threaded(tool.function, copied(arguments), seconds=limit, stopped=stopped)
-            return _result(tool, run)
-        except Unfinished:
-            return _unfinished(tool, limit, stopped)
-
-    async def acall(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        *,
-        seconds: float | None = None,
-        stopped: Callable[[], bool] = lambda: False,
-    ) -> Any:
-        """Returns the result of a tool as `call` does.
-
-        A coroutine function runs in this event loop, any other function in a thread. Raises nothing
-        but KeyboardInterrupt and, when it is cancelled, CancelledError, at once.
-        """
-        limit = time_limit("seconds", seconds)
-        tool = self._fitting(name, arguments)
-        if not isinstance(tool, Tool):
-            return tool
-        try:
-            run = await awaited(tool.function, copied(arguments), seconds=limit, stopped=stopped)
             return _result(tool, run)
         except Unfinished:
             return _unfinished(tool, limit, stopped)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import sys
 import time
 from dataclasses import dataclass, fields, replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mypt_cli.run import saying
 from mypt_infer.controller import Controller, Options, Script, Source
 from mypt_infer.run_format import format_of
-from mypt_infer.toolbox import Tool, Toolbox
+from mypt_infer.toolbox import Toolbox
 from mypt_spec import Dialect, dialect
 
 if TYPE_CHECKING:
@@ -82,15 +81,14 @@ def from_arguments(args: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | N
         raise ValueError(error.args[0]) from None
     limits = {f.name: getattr(args, f.name) for f in fields(Options) if f.name in args}
     options = Options(**limits, think=False if args.no_think else None)
-    if (args.workspace is not None or args.mcp) and format_of(spoken).result is None:
+    if args.workspace is not None and format_of(spoken).result is None:
         raise ValueError(
-            f"{spoken.name} has no tool calls that can be answered here; leave --workspace and "
-            "--mcp out"
+            f"{spoken.name} has no tool calls that can be answered here; leave --workspace out"
         )
     setup = Setup(Script([]), Toolbox(), spoken, options, args.system, args.seed)
     setup.new()  # what is wrong with it is said before an index is made
     engine = None if args.workspace is None else _engine(args)
-    tools = Toolbox([*_tools(engine, played), *_served(args.mcp, spoken)])
+    tools = _tools(engine, played)
     source = Demo(spoken, calls=len(tools) > 0) if played is None else played.source(tools, options)
     return replace(setup, source=source, tools=tools), engine
 
@@ -133,32 +131,6 @@ def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
 
     summarize = summarizer(played.model, played.dialect, device=played.device)
     return toolbox(WorkspaceTools(engine, summarizer=summarize))
-
-
-def _served(servers: list[str], spoken: Dialect) -> list[Tool]:
-    """Returns the tools of MCP servers, which are connected until this process ends.
-
-    Says which tools are left out, because their schemas cannot be decoded. Raises ValueError for a
-    server that does not answer.
-    """
-    if not servers:
-        return []
-    from mypt_infer.decode.readable import readable
-
-    try:
-        from mypt_infer.mcp.connect import Connection
-    except ImportError:
-        raise ValueError("--mcp needs the package mcp: pip install 'mypt-tags[mcp]'") from None
-    tools: list[Tool] = []
-    for server in servers:
-        connection = Connection(server)
-        atexit.register(connection.close)
-        tools += connection.tools
-    selection = readable(spoken, Toolbox(tools).schemas, "auto", frozenset(), skip_unreadable=True)
-    for tool in selection.skipped:
-        print(f"mypt-chat: the tool {tool.name} is left out: {tool.reason}", file=sys.stderr)
-    skipped = {tool.name for tool in selection.skipped}
-    return [tool for tool in tools if tool.name not in skipped]
 
 
 class _Played:

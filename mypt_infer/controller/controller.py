@@ -6,16 +6,15 @@ turn; this module holds the clock, the threads and the exceptions.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mypt_infer.controller import events
-from mypt_infer.controller.driver import Driver, events_of, failed, next_step
+from mypt_infer.controller.driver import Driver, events_of, failed
 from mypt_infer.controller.history import History
 from mypt_infer.controller.messages import append_messages
 from mypt_infer.controller.options import Options
@@ -159,36 +158,12 @@ class Controller:
         self._cancelled = cancelled = threading.Event()
         return self._turn(messages, max_steps, cancelled.is_set)
 
-    def aturn(
-        self, messages: list[Message], *, max_steps: int | None = None
-    ) -> AsyncGenerator[events.Event]:
-        """Yields events as `turn` does.
-
-        Coroutine tools run in this event loop, the model and other tools in threads. When it is
-        cancelled, it ends at once, legally: neither a tool nor the model is waited for.
-        """
-        self._cancelled = cancelled = threading.Event()
-        return self._aturn(messages, max_steps, cancelled.is_set)
-
     def _turn(
         self, messages: list[Message], max_steps: int | None, stopped: Callable[[], bool]
     ) -> Iterator[events.Event]:
         with self._one_turn(stopped) as running:
             steps = self._begin(running, messages, max_steps)
             yield from events_of(steps, lambda ask: self._answer(ask, running))
-
-    async def _aturn(
-        self, messages: list[Message], max_steps: int | None, stopped: Callable[[], bool]
-    ) -> AsyncGenerator[events.Event]:
-        with self._one_turn(stopped) as running:
-            steps = self._begin(running, messages, max_steps)
-            reply: events.Reply = None
-            while (event := next_step(steps, reply)) is not None:
-                reply = None
-                if isinstance(event, events.Sample | events.Execute):
-                    reply = await self._aanswer(event, running)
-                else:
-                    yield event
 
     @contextmanager
     def _one_turn(self, stopped: Callable[[], bool]) -> Iterator[_Running]:
@@ -237,20 +212,6 @@ class Controller:
             return self._shortened(
                 ask, self.tools.call(ask.name, ask.arguments, **self._limits(running))
             )
-        except BaseException as error:
-            return running.stop(error)
-
-    async def _aanswer(self, ask: events.Ask, running: _Running) -> events.Reply:
-        try:
-            if (stop := self._reason_to_stop(running)) is not None:
-                return stop
-            if isinstance(ask, events.Sample):
-                return await self._feeder.adraw(self.history, ask.left, running.stopped)
-            return self._shortened(
-                ask, await self.tools.acall(ask.name, ask.arguments, **self._limits(running))
-            )
-        except asyncio.CancelledError:
-            raise
         except BaseException as error:
             return running.stop(error)
 

@@ -6,7 +6,6 @@ an exception at any place, even a signal's in the middle of a step, the history 
 beginning of the turn, the turn runs again with the replies it was given, and is stopped after them.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 
@@ -49,7 +48,7 @@ class Driver:
 
     def stop(self, error: BaseException) -> None:
         """Ends the turn legally after the last reply; a turn that cannot be run was not said."""
-        cancels = isinstance(error, GeneratorExit | KeyboardInterrupt | asyncio.CancelledError)
+        cancels = isinstance(error, GeneratorExit | KeyboardInterrupt)
         try:
             self._again(events.Stop("cancelled") if cancels else failed(error))
         except BaseException:  # it cannot be run at all, or that was interrupted too

@@ -2,17 +2,13 @@
 
 A model under a decoder is one (`model_source`); a list of ids is another, for tests and
 demonstrations. A `Feeder` keeps the ids of a source equal to what the model sees of a history.
-The source reports how many ids it has, so the next draw repeats whatever failed, even halfway. A
-draw in a thread may be abandoned; the next draw waits for it, and undoes what it did.
+The source reports how many ids it has, so the next draw repeats whatever failed, even halfway.
 """
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from mypt_infer.controller.history import History
-from mypt_infer.tool_run import awaited
 
 
 @runtime_checkable
@@ -84,17 +80,6 @@ class Script:
         del self.context[length:]
 
 
-@dataclass(slots=True)
-class _Job:
-    """A draw, and its outcome, which is written by the thread that runs it."""
-
-    same: int
-    ids: list[int]
-    remaining: int
-    has_ids: bool = False
-    drawn: int | None = None
-
-
 class Feeder:
     """Sends a source the ids of a history that it does not have yet."""
 
@@ -106,50 +91,23 @@ class Feeder:
         self.source = source
         # How many ids the source has taken; those before `history.unchanged` are up to date.
         self._length = 0
-        self._working = threading.Lock()
 
     def draw(self, history: History, remaining: int) -> int:
         """Returns the source's next id, after giving it all that the model is to see.
 
         Raises what the source raises.
         """
-        job = self._job(history, remaining)
+        source, ids, length = self.source, history.context(), 0
+        same = min(history.unchanged, self._length)
         try:
-            self._work(job)
+            if source.held > same:
+                source.truncate(same)
+            source.append(ids[min(same, source.held) :])
+            length = len(ids)
+            token = int(source.next(remaining))
+            length += 1
         finally:
-            self._take(job, history)
-        assert job.drawn is not None
-        return job.drawn
-
-    async def adraw(self, history: History, remaining: int, stopped: Callable[[], bool]) -> int:
-        """Returns the next id as `draw` does, from a thread. Raises Unfinished when `stopped()`."""
-        job = self._job(history, remaining)
-        outcome = None
-        try:
-            outcome = await awaited(self._work, job, seconds=None, stopped=stopped)
-        finally:
-            # Nobody waits for an abandoned thread, so what it did is unknown.
-            self._take(job if outcome is not None else None, history)
-        if outcome.raised is not None:
-            raise outcome.raised
-        assert job.drawn is not None
-        return job.drawn
-
-    def _job(self, history: History, remaining: int) -> _Job:
-        return _Job(min(history.unchanged, self._length), history.context(), remaining)
-
-    def _work(self, job: _Job) -> None:
-        with self._working:
-            source = self.source
-            if source.held > job.same:
-                source.truncate(job.same)
-            source.append(job.ids[min(job.same, source.held) :])
-            job.has_ids = True
-            job.drawn = int(source.next(job.remaining))
-
-    def _take(self, job: _Job | None, history: History) -> None:
-        """Records the outcome of a draw, None if it is unknown."""
-        if job is not None and job.has_ids:
-            self._length = len(job.ids) + (job.drawn is not None)
-            # If the turn does not keep the drawn id, it lowers `unchanged` again.
-            history.unchanged = self._length
+            if length:  # else what the source has taken is unknown
+                # If the turn does not keep the drawn id, it lowers `unchanged` again.
+                history.unchanged = self._length = length
+        return token

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from mypt_infer.decode.decoder import machine
 from mypt_spec import Dialect, Episode, Finding
 
 
@@ -56,16 +55,3 @@ class Generation:
         """
         masses = [s.refused_mass for s in self.steps if s.refused_mass is not None]
         return sum(masses) / len(masses) if masses else 0.0
-
-    @property
-    def refused_mass_by_state(self) -> dict[int, float]:
-        """Returns the mean probability of refused ids in each state of the machine, worst first.
-
-        Budgets are not part of the state here. Forced steps do not count.
-        """
-        masses_of_state: dict[int, list[float]] = {}
-        for step in self.steps:
-            if step.refused_mass is not None:
-                masses_of_state.setdefault(machine(step.state), []).append(step.refused_mass)
-        means = {state: sum(masses) / len(masses) for state, masses in masses_of_state.items()}
-        return dict(sorted(means.items(), key=lambda item: -item[1]))

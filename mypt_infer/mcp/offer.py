@@ -29,7 +29,8 @@ def server_of(tools: Toolbox, *, name: str, version: str, seconds: float | None 
         return types.ListToolsResult(tools=rows)
 
     async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        value = await tools.acall(params.name, dict(params.arguments or {}), seconds=seconds)
+        arguments = dict(params.arguments or {})
+        value = await asyncio.to_thread(tools.call, params.name, arguments, seconds=seconds)
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=json.dumps(value, ensure_ascii=False))],
             structured_content=value if isinstance(value, dict) else None,

@@ -5,7 +5,6 @@ Whatever they do, the history is legal, the conversation goes on, and its transc
 
 from __future__ import annotations
 
-import asyncio
 import random
 import sys
 import threading
@@ -20,7 +19,6 @@ from mypt_infer.controller import BusyError, Controller, Options, Script, replay
 from mypt_infer.controller.events import (
     CallParsed,
     Event,
-    TextDelta,
     ToolResult,
 )
 from tests.support.build import user
@@ -251,7 +249,7 @@ def test_a_signal_at_any_line() -> None:
 
 
 class Hang:
-    """A tool, as a function or a coroutine, or a model that hangs once it has `begun`."""
+    """A tool that hangs once it has `begun`."""
 
     def __init__(self) -> None:
         self.begun, self.stop = threading.Event(), threading.Event()
@@ -260,67 +258,21 @@ class Hang:
         self.begun.set()
         self.stop.wait(60)
 
-    async def coroutine(self, args: dict[str, Any]) -> None:
-        self.begun.set()
-        await asyncio.sleep(60)
 
-    def source(self, ids: list[int]) -> Script:
-        hang = self
-
-        class Hanging(Script):
-            def next(self, left: int = 0) -> int:
-                if len(self.context) > 20:
-                    hang.function({})
-                return super().next(left)
-
-        return Hanging(ids)
-
-
-@pytest.mark.parametrize("kind", ["function", "coroutine", "model"])
-@pytest.mark.parametrize("seconds", [None, 30.0])
-def test_a_turn_that_hangs_can_be_cancelled(kind: str, seconds: float | None) -> None:
+def test_cancel_does_not_wait_for_a_tool() -> None:
     hang = Hang()
-    tool = hang.coroutine if kind == "coroutine" else hang.function
-    controller = talk(call_text() + DONE, tool, tool_seconds=seconds)
-    if kind == "model":
-        controller.source = hang.source(ids_of(call_text() + DONE))
-
-    async def cancelled() -> None:
-        turn = asyncio.create_task(all_of(controller))
-        assert await asyncio.to_thread(hang.begun.wait, 60)
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
-        assert controller.last_end is not None
-        assert controller.last_end.reason == "cancelled"
-        check_legal(controller)
-
-    began = time.monotonic()
-    asyncio.run(cancelled())
-    assert time.monotonic() - began < 30, "nothing waits for what hangs"
-    hang.stop.set()
-    goes_on(controller)
-
-
-@pytest.mark.parametrize("kind", ["function", "coroutine"])
-@pytest.mark.parametrize("in_loop", [False, True])
-def test_cancel_does_not_wait_for_a_tool(kind: str, in_loop: bool) -> None:
-    hang = Hang()
-    controller = talk(call_text() + DONE, getattr(hang, kind), tool_seconds=40)
+    controller = talk(call_text() + DONE, hang.function, tool_seconds=40)
     canceller = threading.Thread(target=lambda: hang.begun.wait(60) and controller.cancel())
     canceller.start()
     began = time.monotonic()
-    events = asyncio.run(all_of(controller)) if in_loop else list(controller.say("x"))
+    events = list(controller.say("x"))
     assert time.monotonic() - began < 30
     canceller.join()
     hang.stop.set()
     assert turn_end(events).reason == "cancelled"
     assert [e.error for e in only(events, ToolResult)] == ["cancelled"]
     check_legal(controller)
-
-
-async def all_of(controller: Controller) -> list[Event]:
-    return [event async for event in controller.aturn([user("x")])]
+    goes_on(controller)
 
 
 def test_a_cancel_before_the_first_event_holds() -> None:
@@ -330,62 +282,16 @@ def test_a_cancel_before_the_first_event_holds() -> None:
     assert turn_end(turn).reason == "cancelled"
     assert turn_end(controller.say("y")).reason == "stop", "it was for that turn alone"
 
-    async def cancelled() -> list[Event]:
-        later = controller.aturn([user("x")])
-        controller.cancel()
-        return [event async for event in later]
-
-    controller = talk(DONE)
-    assert turn_end(asyncio.run(cancelled())).reason == "cancelled"
-
 
 def test_a_second_turn_says_that_another_one_runs() -> None:
     controller = talk("One two." + DONE)
     turn = controller.say("x")
     next(turn)
-    for busy in (lambda: list(controller.say("y")), lambda: asyncio.run(all_of(controller))):
-        with pytest.raises(BusyError, match="another turn"):
-            busy()
+    with pytest.raises(BusyError, match="another turn"):
+        list(controller.say("y"))
     with pytest.raises(BusyError):
         controller.reset()
     with pytest.raises(BusyError):
         controller.run([user("y")])
     assert turn_end(turn).reason == "stop"
-    goes_on(controller)
-
-
-def test_a_coroutine_runs_in_the_loop_of_the_turn() -> None:
-    loops = []
-
-    async def f(args: dict[str, Any]) -> int:
-        loops.append(asyncio.get_running_loop())
-        return 7
-
-    async def run() -> bool:
-        events = await all_of(controller)
-        assert [e.value for e in only(events, ToolResult)] == [7]
-        assert turn_end(events).reason == "stop"
-        return loops == [asyncio.get_running_loop()]
-
-    controller = talk(call_text() + DONE, f)
-    assert asyncio.run(run())
-    check_legal(controller)
-    controller = talk(call_text() + DONE, f)
-    assert [e.value for e in only(controller.say("x"), ToolResult)] == [7]
-
-
-def test_a_listener_that_stops_listening_to_an_async_turn() -> None:
-    controller = talk("One two three." + DONE)
-
-    async def run() -> None:
-        turn = controller.aturn([user("x")])
-        async for event in turn:
-            if isinstance(event, TextDelta):
-                break
-        await turn.aclose()
-        check_legal(controller)
-
-    asyncio.run(run())
-    assert controller.last_end is not None
-    assert controller.last_end.reason == "cancelled"
     goes_on(controller)

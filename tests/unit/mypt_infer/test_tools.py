@@ -103,12 +103,7 @@ def test_the_kinds_of_faults() -> None:
     assert set(FAULTS) == kinds
 
 
-# Coroutines, and what ends more than a tool
-
-
-async def _slowly(args: dict[str, Any]) -> Any:
-    await asyncio.sleep(args.get("seconds", 0))
-    return {"got": args}
+# What ends more than a tool
 
 
 class _Odd(BaseException):
@@ -116,73 +111,19 @@ class _Odd(BaseException):
         raise ValueError
 
 
-WAYS = ("here", "in a thread", "in a loop", "here, in a loop")
-
-
-def result_of(function: Any, way: str, seconds: float | None = 20, **arguments: Any) -> Any:
-    """Returns the result of a tool that is called in one of four ways."""
-    tools = tools_of(t=function)
-
-    async def here() -> Any:
-        return tools.call("t", arguments)
-
-    if way == "here, in a loop":
-        return asyncio.run(here())
-    if way == "in a loop":
-        return asyncio.run(tools.acall("t", arguments, seconds=seconds))
-    return tools.call("t", arguments, seconds=seconds if way == "in a thread" else None)
-
-
-def later(error: BaseException) -> Any:
-    """Returns a coroutine function that raises an error after its first step."""
-
-    async def function(args: dict[str, Any]) -> None:
-        await asyncio.sleep(0)
-        raise error
-
-    return function
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_tool_may_be_a_coroutine(way: str) -> None:
-    assert result_of(_slowly, way, a=1) == {"got": {"a": 1}}
-    assert result_of(lambda args: asyncio.sleep(0, {"got": args}), way, a=1) == {"got": {"a": 1}}
-
-
-@pytest.mark.parametrize("way", ["in a thread", "in a loop"])
-def test_a_coroutine_that_is_too_slow_is_cancelled(way: str) -> None:
-    ended = threading.Event()
-
-    async def hangs(args: dict[str, Any]) -> None:
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.set()
-
-    assert error_type(result_of(hangs, way, seconds=0.1)) == "timeout"
-    assert ended.wait(40)
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("tool", [raising, later])
-def test_whatever_a_tool_raises_is_a_result(way: str, tool: Any) -> None:
+@pytest.mark.parametrize("seconds", [None, 20])
+def test_whatever_a_tool_raises_is_a_result(seconds: float | None) -> None:
     errors = asyncio.CancelledError(), GeneratorExit(), SystemExit(3), _Odd(), StopIteration()
     for error in errors:
-        value = result_of(tool(error), way)
+        value = answer(raising(error), seconds=seconds)
         assert error_type(value) == "tool_error"
-        name = type(error).__name__
-        if tool is later and isinstance(error, StopIteration):
-            name = "RuntimeError"  # what Python makes of it
-        assert value["error"]["message"].startswith(name)
+        assert value["error"]["message"].startswith(type(error).__name__)
 
 
-@pytest.mark.parametrize("way", ["here", "in a loop"])
-def test_ctrl_c_is_the_users(way: str) -> None:
+def test_ctrl_c_is_the_users() -> None:
     with pytest.raises(KeyboardInterrupt):
-        result_of(later(KeyboardInterrupt()), way)
-    with pytest.raises(KeyboardInterrupt):
-        result_of(raising(KeyboardInterrupt()), "here")
-    assert error_type(result_of(raising(KeyboardInterrupt()), "in a thread")) == "tool_error"
+        answer(raising(KeyboardInterrupt()))
+    assert error_type(answer(raising(KeyboardInterrupt()), seconds=20)) == "tool_error"
 
 
 @pytest.mark.parametrize("seconds", [20, 10**12, float("inf")])
