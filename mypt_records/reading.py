@@ -15,7 +15,7 @@ from mypt_records.chat import Call, Chat, JsonText, JsonValue, Message, Text, To
 from mypt_records.fixes import renamed, replaced
 from mypt_spec.bodies.strict_json import Fault, escape, kind_of, loads
 from mypt_spec.extra_keys import is_metadata, noted
-from mypt_spec.findings import Finding, regraded
+from mypt_spec.findings import Finding, Fix, regraded
 from mypt_spec.record_schema import PARTS, WEIGHT, WEIGHT_HELP, wrong_weight
 
 MEDIA = frozenset({
@@ -253,6 +253,11 @@ class Reader:
         if not isinstance(calls, list):
             self.add("MYP104", f'"tool_calls" must be an array, got {kind_of(calls)}', at)
             return ()
+        if not calls:
+            fix = Fix("delete it", True, patch=({"op": "remove", "path": at},))
+            hint = "delete it: servers refuse an empty list, and some templates take it for calls"
+            found = Finding("MYP125", '"tool_calls" is empty', at, help=hint, fix=fix, on_key=True)
+            self.findings.append(found)
         out = [self.call(call, f"{at}/{i}") for i, call in enumerate(calls)]
         return tuple([call for call in out if call is not None])
 
@@ -272,6 +277,7 @@ class Reader:
                 f'the type of a call must be "function", got {str(call["type"])[:40]!r}',
                 f"{at}/type",
             )
+        self.form_of_call(call, at, wrapped=wrapped)
         if wrapped:
             self.extra("tool_calls", call, {"id", "type", "function"}, _OF_CALL, at)
             self.extra("function", function, {"name", "arguments"}, (), where)
@@ -282,6 +288,24 @@ class Reader:
             arguments = JsonValue(function["arguments"], f"{where}/arguments")
         call_id = Text(ident, f"{at}/id") if ident else None
         return Call(Text(name, f"{where}/name"), arguments, at, call_id)
+
+    def form_of_call(self, call: dict[str, Any], at: str, *, wrapped: bool) -> None:
+        """Notes a call whose name is not under `function`, or that lacks its type."""
+        if not wrapped:
+            why = 'the call has its name and arguments beside its id, not under "function"'
+            inside = {key: call[key] for key in ("name", "arguments") if key in call}
+            form = {**call, "type": "function", "function": inside}
+            form = {key: value for key, value in form.items() if key not in inside}
+            title = 'put them under "function"'
+            fix = replaced(at, form, title)
+            hint = f"{title}: many chat templates read them there"
+            self.findings.append(Finding("MYP136", why, at, help=hint, fix=fix))
+        elif call.get("type") is None and "MYP137" not in [f.code for f in self.findings]:
+            op = "replace" if "type" in call else "add"
+            patch = ({"op": op, "path": f"{at}/type", "value": "function"},)
+            title = 'write "type": "function"'
+            fix = Fix(title, True, patch=patch)
+            self.findings.append(Finding("MYP137", "the call has no type", at, help=title, fix=fix))
 
     def json_calls(self, value: Any, at: str) -> tuple[Call, ...]:
         """Returns the calls that a text holds: one object with name and arguments, or a list."""

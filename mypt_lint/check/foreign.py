@@ -16,6 +16,7 @@ from mypt_spec.findings import Finding, regraded
 if TYPE_CHECKING:
     from mypt_records.chat import Chat
 
+_THOUGHT = "MYP370"  # a format says where thoughts belong
 ReadInDialect = Callable[[object, "Chat"], tuple[Episode | None, list[Finding]]]
 
 
@@ -41,7 +42,7 @@ def check_foreign(
     if read_in_dialect is None:
         return None, of_chat
     episode, in_dialect = read_in_dialect(record, chat)
-    return episode, _joined(of_chat, in_dialect)
+    return episode, _joined([f for f in of_chat if f.code != _THOUGHT], in_dialect)
 
 
 def _joined(of_chat: list[Finding], others: list[Finding]) -> list[Finding]:

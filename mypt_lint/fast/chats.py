@@ -8,6 +8,7 @@ that is not clean has no skeleton.
 """
 
 import math
+from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ from mypt_records.checks.tools import NAME
 from mypt_records.prefilter import TextFilter
 from mypt_records.reading import LABELS
 from mypt_records.shapes import read
-from mypt_records.shapes.openai import THOUGHTS
+from mypt_records.shapes.openai import THOUGHTS, USERS
 from mypt_spec.bodies.plain_schema import plain_tools, written
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.findings import RULES
@@ -33,6 +34,7 @@ from mypt_spec.memo import Memo
 _LONGEST = 1 << 20  # bytes of a line
 _TEXTS = frozenset({"content", "value", "text", "tool_call_id", *THOUGHTS})
 _ROLE = frozenset({"from", "role"})
+_ASKING = frozenset({"user", *USERS})
 # Findings about these depend on their values: the help about a label that is a number names one.
 _READ_VALUES = frozenset({"tools", "functions", "language", *LABELS})
 _NOT_CACHEABLE = frozenset({"text", "history", "response_format"})
@@ -72,7 +74,10 @@ class ChatSkeletons:
             out.rest[key] = self._top(key, value, texts, calls)
         if not self._are_clean(list(texts.signs)):
             raise NoSkeletonError
-        if calls and (record.get("tools") or "functions" in record):
+        if calls and not (record.get("tools") or record.get("functions")):
+            if any(name in text for name, _ in calls for text in texts.signs):
+                raise NoSkeletonError("a text may declare a tool")
+        elif calls:
             names, tools = out.tools or ([], Declared(b"", {}))
             if not all(name in names and tools.fit(name, [value]) for name, value in calls):
                 raise NoSkeletonError("something may be found in a call")
@@ -91,6 +96,7 @@ class ChatSkeletons:
             if not all(map(_ROLE.isdisjoint, messages)):
                 if len(messages) < len(value):
                     raise NoSkeletonError  # its texts stay, but others are compared with them
+                texts.literal = _repeated_ids(messages)
                 return [self._message(item, texts, calls) for item in messages]
         elif kind is dict and not _ROLE.isdisjoint(value):
             return self._message(value, texts, calls)
@@ -149,6 +155,8 @@ class ChatSkeletons:
                 strings += 1
                 if key == "name":  # that of a call before has its sign
                     out[key] = texts.placeholders.get(value, value)
+                elif key == "tool_call_id" and value in texts.literal:
+                    out[key] = value
                 else:
                     out[key] = texts.of(value) if key in _TEXTS else value
             elif value is None or value.__class__ is bool or value == []:
@@ -182,5 +190,27 @@ class ChatSkeletons:
         sign = texts.hidden(arguments, len(calls))
         calls.append((name, value))
         rest = {"name": texts.hidden(name, name), "arguments": sign if is_text else {sign: 0}}
-        is_signed = ident.__class__ is str and ident
+        is_signed = ident.__class__ is str and ident and ident not in texts.literal
         return call | {"function": function | rest} | ({"id": texts.of(ident)} if is_signed else {})
+
+
+def _repeated_ids(messages: list[dict[str, Any]]) -> Container[str]:
+    """Returns the ids that several calls of some messages have: of these, the characters decide.
+
+    Raises NoSkeletonError where a question and what follows it come again: the length of the turn
+    decides.
+    """
+    questions, ids = list[tuple[str, str]](), list[str]()
+    for message, following in zip(messages, (*messages[1:], {}), strict=True):
+        if str(message.get("from") or message.get("role")).lower() in _ASKING:
+            questions.append((_text(message), _text(following)))
+        if "tool_calls" in message and message["tool_calls"].__class__ is list:
+            calls = [call for call in message["tool_calls"] if call.__class__ is dict]
+            ids += [call["id"] for call in calls if call.get("id").__class__ is str]
+    if len({*questions}) < len(questions):
+        raise NoSkeletonError("a turn may come again")
+    return () if len({*ids}) == len(ids) else {ident for ident in ids if ids.count(ident) > 1}
+
+
+def _text(message: dict[str, Any]) -> str:
+    return str(message.get("value") or message.get("content"))

@@ -26,7 +26,7 @@ the record to the checker as it is.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -224,6 +224,7 @@ class Placeholders:
         self.out = out
         self.signs: dict[str, str] = {}  # signs by text
         self.placeholders: dict[Any, str] = {}  # of JSON values, such as by these as JSON
+        self.literal: Container[str] = ()  # ids that stay
 
     def of(self, text: str) -> str:
         """Returns the sign of a text; empty, itself. Raises NoSkeletonError for a blank one."""

@@ -22,7 +22,11 @@ FAR = 1 << 48  # rows of a range count from here, so that none is taken for the 
 METADATA, MIXED, ONE_LABEL, UNREAD = "MYP112", "MYP113", "MYP611", "MYP018"
 VOCABULARY, THOUGHTS, CHANCE = "MYP513", "MYP737", "MYP739"
 _PROMPT_ONLY = "MYP252"
-OF_THE_FILE = frozenset({METADATA, MIXED, ONE_LABEL, UNREAD, VOCABULARY, THOUGHTS, CHANCE})
+OF_THE_FILE = frozenset({
+    METADATA, MIXED, ONE_LABEL, UNREAD, VOCABULARY, THOUGHTS, CHANCE, "MYP133", "MYP134", "MYP137",
+    "MYP370",
+})  # fmt: skip
+_MILD = frozenset({"MYP214", "MYP314", "MYP351"})  # once a file where they are remarks
 _LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
 # Findings about a file: the line at which they are shown is not faulty because of them.
@@ -124,6 +128,8 @@ def once(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 def _is_once(item: Diagnostic) -> bool:
     code = item.finding.code
+    if code in _MILD:
+        return item.finding.severity == "info"
     return code in OF_THE_FILE or (code == _PROMPT_ONLY and item.dialect == "prompt")
 
 
@@ -137,7 +143,8 @@ def _same(finding: Finding) -> str:
     """Returns what findings of one code have in common that are one for the file."""
     if finding.code == METADATA:  # the same key of any message is one
         return "/" * (finding.pointer.count("/") > 1) + finding.pointer.rpartition("/")[2]
-    return finding.message if finding.code in (MIXED, ONE_LABEL, THOUGHTS) else ""
+    by_message = finding.code in (MIXED, ONE_LABEL, THOUGHTS, "MYP214", "MYP314")
+    return finding.message if by_message else ""
 
 
 def _join(findings: OncePerFile, later: OncePerFile) -> None:

@@ -48,6 +48,21 @@ def undeclared_tool(chat: Chat) -> Iterator[Finding]:
             yield located("MYP313", message, call.name, hint=hint)
 
 
+@check("MYP134")
+def calls_without_tools(chat: Chat) -> Iterator[Finding]:
+    """Finds calls in a conversation that declares no tool, neither as tools nor in its prompt.
+
+    The message names no tool: records that differ in names share it.
+    """
+    first = None if chat.tools else next(calls(chat), None)
+    if first is None:
+        return
+    texts = [t.text for m, t in chat.texts(rejected=False) if m.role in ("system", "developer")]
+    if not all(any(call.name.text in text for text in texts) for call in calls(chat)):
+        hint = 'add "tools": without definitions, the model learns names that it cannot know'
+        yield Finding("MYP134", "a call, and no tools are declared", first.at, help=hint)
+
+
 def in_text(source: JsonValue) -> bool:
     """Returns whether arguments are in a JSON text, so that no pointer reaches into them."""
     return isinstance(source.value, str) or source.outer is not None

@@ -15,6 +15,7 @@ from mypt_spec.findings import Finding, Fix, regraded
 
 _MOST = 5  # findings about one text
 _STRIKE = re.compile(r"<s[ >]")  # of HTML and SSML, which `</s>` closes
+_THOUGHT = re.compile(r"\s*(?P<tag><think>).*?</think>", re.DOTALL)
 _HINT = "remove it, or escape it: as a special token it ends the text, or begins another message"
 
 
@@ -33,7 +34,9 @@ def strings_of(table: str) -> _Strings:
 
 
 @prefilter(
-    "MYP301", needles=lambda: [*strings_of("formats").formats, *strings_of("thoughts").formats]
+    "MYP301",
+    "MYP370",
+    needles=lambda: [*strings_of("formats").formats, *strings_of("thoughts").formats],
 )
 def _may_be_control(text: str) -> bool:
     return any(strings_of(table).pattern.search(text) for table in ("formats", "thoughts"))
@@ -54,6 +57,21 @@ def control_string(chat: Chat) -> Iterator[Finding]:
                 yield from _in(text, thoughts, f"{where}, beside separate thoughts", hint)
             elif message.role == "assistant":
                 yield from _unpaired(text, thoughts.pattern, where)
+
+
+@check("MYP370")
+def thought_in_text(chat: Chat) -> Iterator[Finding]:
+    """Finds the first answer that begins with a thought in tags, where none is separate."""
+    for message in chat.messages:
+        first = message.content[0] if message.content and message.role == "assistant" else None
+        if first is not None and (pair := _THOUGHT.match(first.text)) is not None:
+            if not any(m.thoughts for m in chat.messages):
+                why = f"`{pair['tag']}` in the {message.alias} message: its thought is text"
+                hint = (
+                    'put it under "reasoning_content", where templates that know thoughts read it'
+                )
+                yield Finding("MYP370", why, first.at, pair.span("tag"), help=hint)
+            return
 
 
 def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding]:

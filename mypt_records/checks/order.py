@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from mypt_records.chat import Chat, Message
+from mypt_records.chat import Call, Chat, Message
 from mypt_records.checks.registry import check, once_per_chat
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, regraded
 
 _INSTRUCTING = ("system", "developer")
+_ALONE = ("openai", "sharegpt", "turns")  # shapes whose records are a list of messages
+_SHORT = 40  # characters of a turn that may be said again
 
 
 @once_per_chat
@@ -30,11 +32,29 @@ def late_instruction(chat: Chat) -> Iterator[Finding]:
             yield Finding("MYP250", text, message.at, help=hint)
 
 
+@check("MYP209")
+def second_system(chat: Chat) -> Iterator[Finding]:
+    """Finds two system prompts at the beginning, which many templates do not take.
+
+    A message of the system and one of the developer are two things.
+    """
+    for before, message in pairwise(chat.messages):
+        if message.role != before.role or message.role not in _INSTRUCTING:
+            if message.role not in _INSTRUCTING:
+                return
+            continue
+        text = f"a second {message.alias} message at the beginning"
+        hint = "join the two: many chat templates refuse the second, or leave one out"
+        finding = Finding("MYP209", text, message.at, help=hint)
+        yield regraded(finding, "warning")
+
+
 @check("MYP251")
 def answer_without_user(chat: Chat) -> Iterator[Finding]:
-    """Finds conversations that begin with an answer."""
+    """Finds conversations that begin with an answer; one alone may be a text to train."""
     spoken = talk(chat)
-    if len(spoken) > 1 and spoken[0].role == "assistant":
+    instructed = chat.shape in _ALONE and chat.messages[0].role in _INSTRUCTING
+    if spoken and spoken[0].role == "assistant" and (len(spoken) > 1 or instructed):
         hint = "put the user's message before it, or delete it: many chat templates refuse it"
         text = f"the conversation begins with the {spoken[0].alias} message"
         yield Finding("MYP251", text, spoken[0].at, help=hint)
@@ -82,3 +102,25 @@ def same_role_twice(chat: Chat) -> Iterator[Finding]:
             hint = "join the two, or put what was said between them back: in many chat templates "
             hint += "roles must alternate"
             yield Finding("MYP257", text, message.at, help=hint)
+
+
+@check("MYP259")
+def repeated_turn(chat: Chat) -> Iterator[Finding]:
+    """Finds turns, each a question and all up to the next, that a conversation has twice."""
+    starts = [i for i, m in enumerate(chat.messages) if m.role == "user"]
+    once = len({chat.messages[i].text for i in starts}) == len(starts)
+    if once or chat.shape not in _ALONE:
+        return
+    turns: set[tuple[object, ...]] = set()
+    for start, end in pairwise([*starts, len(chat.messages)]):
+        messages = chat.messages[start:end]
+        turn = tuple((m.role, m.text, m.media, *map(_called, m.calls)) for m in messages)
+        if turn in turns and sum(len(m.text) for m in messages) >= _SHORT and len(messages) > 1:
+            text = "a question and its answer are here again, word for word"
+            hint = "delete one of the two turns, or drop the record"
+            yield Finding("MYP259", text, messages[0].at, help=hint)
+        turns.add(turn)
+
+
+def _called(call: Call) -> tuple[str, str]:
+    return call.name.text, repr(call.arguments and call.arguments.value)

@@ -3,6 +3,7 @@
 Where calls and results have ids, the ids decide; elsewhere a result belongs to the calls before it.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +11,12 @@ from dataclasses import dataclass, field
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.checks.registry import check, once_per_chat
 from mypt_spec.findings import Finding, regraded
+
+_LISTED = "/tool_calls/"  # in the pointer of a call that is no text
+# An id that no counter made: letters after digits, such as `call_9xK2p0Qd`.
+_RANDOM = re.compile(
+    r"(?:[A-Za-z]+[-_])*(?=[A-Za-z0-9-]{8})[A-Za-z0-9-]*\d[A-Za-z0-9-]*[A-Za-z][A-Za-z0-9-]*"
+)
 
 
 @dataclass(slots=True)
@@ -70,6 +77,9 @@ def result_without_call(chat: Chat) -> Iterator[Finding]:
             elif answers is not None and ids and answers.text not in ids:
                 message = f"no call before it has the id {answers.text!r}"
                 yield Finding("MYP310", message, answers.at, help=f"ids are {', '.join(ids)}")
+            elif answers is not None and not ids and _LISTED in one.calls[0].at:
+                message = f"no call before it has the id {answers.text!r}: none has an id"
+                yield Finding("MYP310", message, answers.at, help='give the call the same "id"')
 
 
 @check("MYP311")
@@ -116,9 +126,42 @@ def call_answered_twice(chat: Chat) -> Iterator[Finding]:
             answered.add(call_id.text)
 
 
+@check("MYP350")
+def call_without_id(chat: Chat) -> Iterator[Finding]:
+    """Finds calls without an id in conversations in which others have one."""
+    listed = [c for one in rounds(chat) for c in one.calls if _LISTED in c.at]
+    bare = [call for call in listed if call.id is None]
+    for call in bare if len(bare) < len(listed) else ():
+        hint = 'give it an "id", and its result the same "tool_call_id"'
+        fault = f"the call of {call.name.text!r} has no id, and others have one"
+        yield regraded(Finding("MYP350", fault, call.at, help=hint), "warning")
+
+
 @check("MYP351")
 def duplicate_call_id(chat: Chat) -> Iterator[Finding]:
-    """Finds calls of one message that have the same id."""
+    """Finds calls with the same id, of one message, of one turn, or of all if it is no number.
+
+    Ids that are numbers may begin again in each turn.
+    """
+    yield from _in_messages(chat)
+    ids: dict[str, int] = {}  # to the number of the question before the call
+    turn, again = 0, False
+    for message in chat.messages:
+        turn += message.role == "user"
+        in_message = {call.id.text: call.id for call in message.calls if call.id is not None}
+        for text, call_id in in_message.items():
+            before, ids[text] = ids.get(text), turn
+            fault = f"the id {text!r} is that of an earlier call, too"
+            finding = Finding("MYP351", fault, call_id.at, help="give each call its own id")
+            if before is not None and _RANDOM.fullmatch(text):
+                yield regraded(finding, "warning")
+            elif before == turn and not again:
+                again = True
+                yield regraded(finding, "info")
+
+
+def _in_messages(chat: Chat) -> Iterator[Finding]:
+    """Yields findings about calls of one message that have the same id."""
     for message in (*chat.messages, *chat.rejected):
         if len(message.calls) < 2:
             continue

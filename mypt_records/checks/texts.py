@@ -6,23 +6,33 @@ from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
 from mypt_spec.bodies.json_schema import Patience
 from mypt_spec.episode import Place
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, regraded
 from mypt_spec.rules.answer_format import answer_misfits, asks_for_json
 
-_ROLES = ("user", "assistant")
+_ROLES = ("user", "assistant")  # of messages that must say something
+
+_HINTS = {"tool": 'say so in words, such as "no output", if the tool returned nothing'}
 
 
 def _silent(chat: Chat, code: str, what: str, *, blank: bool) -> Iterator[Finding]:
     """Finds messages with no text, or with `blank` text; `what` says what they are."""
     first = next((m for m in chat.messages if m.role == "user"), None)
+    others: set[str] = set()
     for message in (*chat.messages, *chat.rejected):
         if message.content and message.content[0].text[:1].strip():
             continue
-        if message.role not in _ROLES or message.calls or message.media or message.content is None:
+        if message.calls or message.media or message.content is None:
             continue
         if not message.text.strip() and bool(message.text) == blank:
-            why = f"the {'first ' * (message is first)}{message.alias} message {what}"
             at = message.content[0].at if message.content else message.at
+            if message.role not in _ROLES:  # the first is enough: an empty result may be true
+                if message.role not in others and message.at != "/system":
+                    why = f"the {message.alias} message {what}"
+                    hint = _HINTS.get(message.role, "write the prompt, or delete the message")
+                    yield regraded(Finding(code, why, at, help=hint), "info")
+                others.add(message.role)
+                continue
+            why = f"the {'first ' * (message is first)}{message.alias} message {what}"
             yield Finding(code, why, at, help="write what was said, or drop the record")
 
 

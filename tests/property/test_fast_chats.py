@@ -21,7 +21,7 @@ TEXTS = st.sampled_from([
     "Hi", "Yo", "No", "", " ", " x", "a<b", "[INST]", "<|im_end|>", "{{name}}", "use {{ x }} in `code`",
     "<think>", "noinput", '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "<tool_response>4</tool_response>", "[f(a=1)]",
     "<tools>[]</tools>", '{"name": "f", "arguments": {}}', "<think>a</think>b", "Zürich \u2028", "<image>", "cafÃ©", "a\u200bb", "می\u200cخو", "na " * 200,
-    "As an AI language model", "ghp_" + "aB3dE6gH9j" * 4, "\ud800", "\ue000", "<myPT_user>", "<message_start>", "[]", "{}",
+    "As an AI language model", "use f and g", "ghp_" + "aB3dE6gH9j" * 4, "\ud800", "\ue000", "<myPT_user>", "<message_start>", "[]", "{}",
 ]) | st.text(max_size=6)  # fmt: skip
 ROLES = st.sampled_from(
     ["user", "assistant", "system", "human", "gpt", "tool", "poet", "function_call", "tool_call"]
@@ -62,7 +62,7 @@ TOOLS = [TOOL] + [
 
 CALL = st.builds(
     lambda ident, name, arguments: {"id": ident, "function": {"name": name, "arguments": arguments}},
-    st.sampled_from(["a", "b", "Hi"]),
+    st.sampled_from(["a", "b", "Hi", "call_9xK2p0Qd"]),
     st.sampled_from(["f", "g"]),
     st.sampled_from(["{}", {}, {"x": 1}, '{"x": 1}', '{"x": 1, "x": 2}', "Hi", {"x": None}, {"x": "Yo"}]),
 )  # fmt: skip
@@ -203,3 +203,23 @@ def test_what_is_found_inside_a_text_is_not_true_of_others(dialect: str) -> None
         line = json.dumps({"tools": [TOOL], "messages": messages}).encode()
         found = known.line(line, row=1, filename="f")
         assert found == known.checker.line(line, row=1, filename="f")
+
+
+@pytest.mark.parametrize("system", ["S", "Call f."])
+@pytest.mark.parametrize("ident", ["a", "call_9xK2p0Qd", ""])
+@pytest.mark.parametrize("more", [{}, {"type": "function"}, {"tools": [TOOL]}])
+def test_calls_that_come_again(ident: str, system: str, more: Any) -> None:
+    """What their ids, their prompts and the lengths of their turns decide."""
+    known = chats("openai", "")
+    call = {"id": ident, "function": {"name": "f", "arguments": "{}"}} | {
+        key: value for key, value in more.items() if key == "type"
+    }
+    turn = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "4"}]
+    turn[1] |= {"tool_call_id": ident} if ident else {}
+    for question in ("Hi", "What is the capital of France, and of Spain?", "So"):
+        asked = {"role": "user", "content": question}
+        for messages in ([asked, *turn, *turn], [asked, *turn, asked, *turn]):
+            record = {"messages": [{"role": "system", "content": system}, *messages]}
+            line = json.dumps(record | {k: v for k, v in more.items() if k == "tools"}).encode()
+            found = known.line(line, row=1, filename="f")
+            assert found == known.checker.line(line, row=1, filename="f")

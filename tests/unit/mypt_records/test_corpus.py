@@ -16,7 +16,12 @@ SHAPES = [name for name in NAMES if name != TEXTS]
 
 
 def messages(record: Any, shape: str) -> list[tuple[str, str, str]]:
-    return [(f.code, f.pointer, f.message) for f in findings(read(record, shape))]
+    """Returns all findings but that no tool is declared: few rows declare what they call.
+
+    `test_calls_without_tools` is about these.
+    """
+    reported = findings(read(record, shape))
+    return [(f.code, f.pointer, f.message) for f in reported if f.code != "MYP134"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -37,7 +37,7 @@ FULL = {
 
 def test_a_full_record() -> None:
     chat = read(FULL, "openai")
-    assert chat.findings == ()
+    assert [(f.code, f.pointer) for f in chat.findings] == [("MYP125", "/messages/4/tool_calls")]
     assert [(m.role, m.text) for m in chat.messages] == [
         ("system", "S"), ("user", "ab"), ("assistant", ""), ("tool", "4"), ("assistant", "Hello."),
     ]  # fmt: skip
@@ -83,8 +83,8 @@ def test_pointers_lead_to_the_values() -> None:
     "record",
     [
         {"messages": [USER, ANSWER | {"name": "x", "refusal": None, "annotations": []}]},
-        build.chat(USER, calls(call(arguments={"q": 1})), tool(name="find"), ANSWER),
-        {"messages": [USER, {"role": "assistant", "content": "", "function_call": {"name": "find", "arguments": "{}"}}, {"role": "function", "name": "find", "content": "4"}, ANSWER]},
+        build.chat(USER, calls(call(arguments={"q": 1})), tool(name="find"), ANSWER, tools=[{"name": "find"}]),
+        {"messages": [USER, {"role": "assistant", "content": "", "function_call": {"name": "find", "arguments": "{}"}}, {"role": "function", "name": "find", "content": "4"}, ANSWER], "functions": [{"name": "find"}]},
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}, {"type": "text", "text": "a", "image_url": None}]}, ANSWER]},
         {"messages": [USER, ANSWER | {"reasoning_content": "t", "reasoning": "t", "thinking": ""}]},
         {"messages": [USER, ANSWER], "_note": None, "tools": json.dumps([TOOL])},
@@ -135,8 +135,20 @@ def test_an_undeclared_tool() -> None:
         place = "/messages/1/tool_calls/1/function/name"
         assert (finding.code, finding.pointer) == ("MYP313", place)
         assert finding.help == "declared are find"
-    assert not findings(chat(USER, calling)), "where nothing is declared, nothing is undeclared"
-    assert not findings(chat(USER, calling, tools=[])), "as with an empty list"
+
+
+@pytest.mark.parametrize(
+    "declared", [{}, {"tools": None}, {"tools": []}, {"functions": []}, {"tools": "[]"}]
+)
+def test_calls_without_tools(declared: Any) -> None:
+    """One remark for a record, unless its prompt names all that is called."""
+    calling = calls(call("find", "{}"), call("search"), content=None)
+    (finding,) = findings(chat(USER, calling, **declared))
+    place = ("MYP134", "info", "/messages/1/tool_calls/0")
+    assert (finding.code, finding.severity, finding.pointer) == place
+    for prompt, codes in (("Use find() and search().", []), ("Use find().", ["MYP134"])):
+        record = chat(system(prompt), USER, calling, **declared)
+        assert [f.code for f in findings(record)] == codes
 
 
 def test_parts_as_llama_factory_writes_them() -> None:
@@ -146,7 +158,7 @@ def test_parts_as_llama_factory_writes_them() -> None:
         {"type": "text", "value": "a"},
         {"type": "tool_call", "value": '{"name": "find", "arguments": {"q": 1}}'},
     ]
-    record = chat(user(loss_weight=0.0), assistant(parts))
+    record = chat(user(loss_weight=0.0), assistant(parts), tools=[{"name": "find"}])
     assert findings(record) == []
     message = record.messages[1]
     assert message.thoughts == (Text("t", "/messages/1/content/0/value"),)

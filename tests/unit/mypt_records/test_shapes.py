@@ -93,7 +93,8 @@ def test_what_has_no_shape(record: Any) -> None:
 def test_calls_of_sharegpt(calling: str, result: str) -> None:
     one = '{"name": "f", "arguments": {"a": 1}}'
     begun = [("human", "Hi"), (calling, f"[{one}, {one}]")]
-    chat = read(gpt(*begun, (result, "4"), (result, "5"), ("gpt", "Yo")), "sharegpt")
+    record = gpt(*begun, (result, "4"), (result, "5"), ("gpt", "Yo"), tools='[{"name": "f"}]')
+    chat = read(record, "sharegpt")
     assert findings(chat) == []
     expected = ("f", {"a": 1}, "/conversations/1/value")
     for c in chat.messages[1].calls:
@@ -215,6 +216,7 @@ def test_keys_of_results_on_other_messages_of_sharegpt_are_metadata() -> None:
 def test_an_unknown_key_around_a_function_of_sharegpt() -> None:
     text = '{"function": {"name": "f", "arguments": {}}, "x": 1}'
     record = gpt(("human", "Hi"), ("function_call", text), ("observation", "r"), ("gpt", "Yo"))
+    record["tools"] = '[{"name": "f"}]'
     assert [f.code for f in findings(read(record, "sharegpt"))] == ["MYP103"]
 
 
