@@ -1,16 +1,11 @@
-"""Writes one self-contained page of episodes: no network, no font, no data that is ever markup.
+"""Writes one self-contained page of episodes, as `mypt_cli.page` does, by which no data is markup.
 
-The data for the list and the overview is JSON in a script element that is never run, with `<`
-escaped. The episodes follow the page's own script, packed in parts, each in base64; a part is
-unpacked when one of its episodes is shown. The script puts all of it into the document as text. A
-policy in the page allows this one script and this one style sheet, and no request at all.
+The episodes follow the page's own script, packed in parts, each in base64; a part is unpacked when
+one of its episodes is shown.
 """
 
 import base64
-import hashlib
-import json
 import ntpath
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,8 +13,9 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
+from mypt_cli import page as pages
 from mypt_cli.errors import UsageError
-from mypt_cli.terminal import HIDDEN
+from mypt_cli.page import as_json
 from mypt_cli.words import notes
 from mypt_spec import __version__
 from mypt_spec.findings import Finding
@@ -115,7 +111,7 @@ def collect(items: Iterable[Item]) -> Collected:
         if not part:
             out.starts.append(len(out.rows))
         out.rows.append(_row(item, blocks))
-        part.append(_json(_episode(item, blocks, remaining)))
+        part.append(as_json(_episode(item, blocks, remaining)))
         if sum(map(len, part)) > _PART:
             out.parts.append(_packed(part))
             part = []
@@ -126,12 +122,6 @@ def collect(items: Iterable[Item]) -> Collected:
 
 def page(content: Collected, source: str) -> bytes:
     """Returns the page of what was collected from a source, a file by its name."""
-    folder = files("mypt_view") / "assets"
-    template, style, *scripts = (
-        (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *_SCRIPTS)
-    )
-    script = "\n".join(scripts).replace("HIDDEN_CHARACTERS", _for_script(HIDDEN.pattern))
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     data = {
         "version": __version__,
         "source": source,
@@ -147,44 +137,12 @@ def page(content: Collected, source: str) -> bytes:
         f'<script type="text/plain" id="part-{n}">{part}</script>'
         for n, part in enumerate(content.parts)
     )
-    values = {
-        "policy": policy,
-        "style": style,
-        "script": script,
-        "data": _inert(_json(data)),
-        "parts": parts,
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda m: values[m[1]], template).encode()
+    folder = files("mypt_view") / "assets"
+    return pages.page(folder, "page.html", ["page.css"], _SCRIPTS, data, parts=parts)
 
 
 def _packed(part: Sequence[str]) -> str:
     return base64.b64encode(zlib.compress(f"[{','.join(part)}]".encode())).decode()
-
-
-def _for_script(pattern: str) -> str:
-    """Returns a character class of Python as one of JavaScript, in ASCII."""
-    return "".join(
-        char if char.isascii() and char.isprintable() else f"\\u{{{ord(char):x}}}"
-        for char in pattern
-    )
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which a record may hold
-        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text
-
-
-def _inert(text: str) -> str:
-    """Returns JSON that is no markup, wherever in the page it is."""
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _row(item: Item, blocks: Sequence[Block]) -> dict[str, Any]:
