@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from mypt_cli.errors import UsageError
 from mypt_lint.check.diagnostic import Summary
 from mypt_lint.report.outputs import FirstOfEach
-from mypt_lint.report.overview import CLEAN, judge, verdict_line
+from mypt_lint.report.overview import CLEAN, judge
+from mypt_lint.report.totals import summary_line
 from mypt_lint.run.parallel import check_sources
 from mypt_lint.run.plan import planned
 from mypt_lint.settings.rates import KEY as MAX_RATE
@@ -66,6 +67,7 @@ def assert_clean(
     report.finish(total)
     overview = judge(total, plan.top.counting, plan.top[MAX_RATE] or ())
     if overview.status != CLEAN or not total.units:
-        lines = [verdict_line(total, overview), *overview.above, *notes, "", out.getvalue()]
+        head = f"{overview.verdict}: {summary_line(total)}"
+        lines = [head, *overview.above, *notes, "", out.getvalue()]
         raise AssertionError("\n".join(lines).rstrip())
     return total

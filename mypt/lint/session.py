@@ -32,6 +32,7 @@ from mypt_lint.report.overview import (
     FINDINGS,
     FileFacts,
     Overview,
+    file_lines,
     judge,
     unchecked,
 )
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"record": "line", "text": "episode", "generation": "generation", "rows": "row"}
 _PARALLEL = 16 << 20  # bytes of data for each process: fewer do not repay its start
-_SAMPLE = 16 << 20  # bytes of records, about, that are read for a summary of what they hold
+_SAMPLE = 8 << 20  # bytes of records, about, that are read for a summary of what they hold
 _PACKED = 4  # times as many bytes as a compressed file has, about
 _PAUSE = 0.3  # seconds between two looks at the files that are watched
 
@@ -186,6 +187,8 @@ class _Session:
         chunks = chain(_prepared(prepared, codes), self._templates(codes))
         unit = "episode" if prepared else "conversation" if not options.paths else ""
         total, overview = self.report(groups, chunks, output=options.output, unit=unit)
+        for line in file_lines(overview.files, total.unit_name):
+            self.say(Display(sys.stderr).line(line))
         self.say(summary_line(total))
         self.say(plan.left_out.line("--show-settings lists them, "))
         if total.fixable and not options.write_baseline:

@@ -112,14 +112,11 @@ class Summary:
     in_baseline: int = 0
     profile: Profile | None = None
 
-    def share(self, code: str) -> float:
-        """Returns the share of all units in which a rule finds faults, from 0 to 1."""
-        return min(1.0, self.units_by_code[code] / max(1, self.units))
-
     @property
     def rates(self) -> tuple[tuple[str, float], ...]:
-        """Returns the share of each rule that finds faults, by code."""
-        return tuple((code, self.share(code)) for code in sorted(self.by_code))
+        """Returns in which share of the units, from 0 to 1, each rule finds faults, by code."""
+        units = self.units_by_code
+        return tuple((code, min(1.0, n / max(1, self.units))) for code, n in sorted(units.items()))
 
     def count_key(self, key: tuple[str, str], count: int = 1) -> None:
         """Counts a key at fault, up to MAX_KEYS different ones."""

@@ -1,4 +1,8 @@
-"""Counts what records hold, by a checker, for the profile of a run."""
+"""Counts what records hold, by a checker: roles, turns, tokens, and digests of lines.
+
+Much data is sampled: a record is read or not by its own bytes, so the counts are the same for any
+number of processes.
+"""
 
 from __future__ import annotations
 
@@ -19,91 +23,74 @@ _BYTES_A_TOKEN = 4  # of UTF-8, where no vocabulary counts
 _DIGITS = 3  # of lengths, which are rounded: so there are few of them
 
 
-class Profiler:
-    """Reads the records of one checker; belongs to one thread."""
+def profiled(checker: Checker, lines: Iterable[bytes]) -> Profile:
+    """Returns the profile of lines."""
+    out = Profile(checker.profiled)
+    for raw in filter(None, map(bytes.strip, lines)):
+        out.digests.frombytes(blake2b(raw, digest_size=8).digest())
+        if checker.profiled > 1 and crc32(raw) % checker.profiled:
+            continue
+        out.counts["all"]["records"] += 1
+        try:
+            _count(checker, read_line(raw).value, out)
+        except Exception:  # the check of the line says what is wrong with it
+            out.counts["all"]["unread"] += 1
+    return out
 
-    def __init__(self, checker: Checker) -> None:
-        self._checker = checker
 
-    def block(self, lines: Iterable[bytes]) -> Profile:
-        """Returns the counts of lines."""
-        every = self._checker.profiled
-        out = Profile(every)
-        for line in lines:
-            raw = line.strip()
-            if not raw:
-                continue
-            out.digests.frombytes(blake2b(raw, digest_size=8).digest())
-            if every == 1 or not crc32(raw) % every:
-                out.records += 1
-                try:
-                    self._count(read_line(raw).value, out)
-                except Exception:  # the check of the line says what is wrong with it
-                    out.unread += 1
-        return out
-
-    def _count(self, record: Any, out: Profile) -> None:
-        """Adds a record. Raises ValueError where it holds no conversation, or anything else."""
+def _count(checker: Checker, record: Any, out: Profile) -> None:
+    """Adds a record. Raises ValueError where it holds no conversation, or anything else."""
+    table, chat, tools = checker.dialect.table, None, list[Any]()
+    if checker.shape:
         from mypt_records.shapes import read
 
-        checker, chat, episode = self._checker, None, None
-        if checker.shape:
-            chat = read(record, checker.shape)
-            if not checker.formatless:
-                episode = convert_in(checker)(record, chat)[0]
-        else:
-            episode = checker.dialect.read(record)[0]
-        texts = [*(_of_chat(chat) if chat and chat.messages else self._of_episode(episode))]
-        if not texts:
-            raise ValueError("no conversation")
-        if chat:
-            turns = sum(role == "user" for role, _ in texts)
-        else:
-            turns = len(turn_starts(episode.messages, checker.dialect.table)) if episode else 0
-        tools = [tool.value for tool in (chat and chat.tools) or ()]
-        sizes = self._sizes(chat, episode)
-        spelled = "".join([*(text for _, text in texts), *map(_json, tools)])
-        size = len(spelled.encode("utf-8", "replace"))
-        tokens = sizes[0] if sizes else size // _BYTES_A_TOKEN
-        for role, text in texts:
-            out.messages[role] += 1
-            out.characters[role] += len(text)
-        out.turns[turns] += 1
-        out.lengths[round(tokens, min(0, _DIGITS - len(str(tokens))))] += 1
-        out.tokens += tokens
-        if sizes:
-            out.counted += sizes[0]
-            out.trained += sizes[1]
-
-    def _of_episode(self, episode: Episode | None) -> Iterable[tuple[str, str]]:
-        openers = self._checker.dialect.table.openers
-        for message in episode.messages if episode else ():
-            if message.role in openers:
-                yield message.role, "".join([part.text for part in message.parts])
-
-    def _sizes(self, chat: Chat | None, episode: Episode | None) -> tuple[int, int] | None:
-        """Returns the number of tokens and of trained ones; None where only an estimate helps."""
-        sizes = getattr(self._checker.by_model, "sizes", None)
-        if sizes is not None:
-            return sizes(chat) if chat else None
-        if episode is None:
-            return None
-        try:
-            encoded = self._checker.dialect.encode(episode)
-        except (ValueError, RuntimeError):  # it is not legal; there is no vocabulary
-            return None
-        return len(encoded), int(encoded.loss.sum())
+        chat = read(record, checker.shape)
+        tools = [tool.value for tool in chat.tools or ()]
+    if chat is None:
+        episode = checker.dialect.read(record)[0]
+    else:
+        episode = None if checker.formatless else convert_in(checker)(record, chat)[0]
+    if chat is not None and chat.messages:
+        texts = [(m.role, _text(m)) for m in (*chat.messages, *chat.rejected)]
+        turns = sum(message.role == "user" for message in chat.messages)
+    elif episode is not None:
+        blocks = [m for m in episode.messages if m.role in table.openers]
+        texts = [(m.role, "".join([part.text for part in m.parts])) for m in blocks]
+        turns = len(turn_starts(episode.messages, table))
+    else:
+        raise ValueError("no conversation")
+    exact = _exact(checker, chat, episode)
+    if exact:
+        out.counts["all"].update(counted=exact[0], trained=exact[1])
+    bytes_ = "".join([*(text for _, text in texts), *map(_json, tools)]).encode("utf-8", "replace")
+    tokens = exact[0] if exact else len(bytes_) // _BYTES_A_TOKEN
+    out.counts["all"]["tokens"] += tokens
+    out.counts["lengths"][round(tokens, min(0, _DIGITS - len(str(tokens))))] += 1
+    out.counts["turns"][turns] += 1
+    for role, text in texts:
+        out.counts["messages"][role] += 1
+        out.counts["characters"][role] += len(text)
 
 
-def _of_chat(chat: Chat) -> Iterable[tuple[str, str]]:
-    """Yields the role of each message, and all that it says."""
-    for message in (*chat.messages, *chat.rejected):
-        texts = [text.text for text in (*(message.content or ()), *message.thoughts)]
-        calls = [f"{c.name.text}{_json(c.arguments and c.arguments.value)}" for c in message.calls]
-        yield message.role, "".join(texts + calls)
+def _exact(checker: Checker, chat: Chat | None, episode: Episode | None) -> tuple[int, int] | None:
+    """Returns the number of tokens and of trained ones; None where only an estimate helps."""
+    if chat is not None and (sizes := getattr(checker.by_model, "sizes", None)):
+        counts: tuple[int, int] | None = sizes(chat)
+        return counts
+    try:
+        encoded = checker.dialect.encode(episode) if episode is not None else None
+    except (ValueError, RuntimeError):  # it is not legal; there is no vocabulary
+        return None
+    return (len(encoded), int(encoded.loss.sum())) if encoded is not None else None
+
+
+def _text(message: Any) -> str:
+    """Returns all that a message of a chat says."""
+    calls = [c.name.text + _json(c.arguments and c.arguments.value) for c in message.calls]
+    return "".join([*(t.text for t in (*(message.content or ()), *message.thoughts)), *calls])
 
 
 def _json(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)

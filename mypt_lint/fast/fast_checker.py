@@ -2,7 +2,6 @@
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.check.profiler import Profiler
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.findings_cache import FindingsCache
 
@@ -14,7 +13,6 @@ class FastChecker:
         self.checker = checker
         self.clean_filter = CleanFilter(checker)
         self.cache = FindingsCache(self.clean_filter)
-        self.profiler = Profiler(checker) if checker.profiled else None
         clean_chats = getattr(checker.by_model, "clean_chats", None)
         self.by_model = clean_chats(checker) if clean_chats else None
 

@@ -18,6 +18,7 @@ FORMATS: tuple[str, ...] = (
     "gitlab",
     "junit",
     "summary",
+    "html",
 )
 
 

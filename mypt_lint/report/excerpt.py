@@ -14,11 +14,15 @@ _LEAST = 20
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The text to print, and where the carets go under it, counted in terminal cells."""
+    """The text to print, and where the carets go under it, counted in terminal cells.
+
+    `mark` is the marked part in code points of the text.
+    """
 
     text: str
     indent: int
     carets: int
+    mark: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
@@ -80,10 +84,12 @@ def excerpt(snippet: Snippet, display: Display, width: int) -> Excerpt:
         low, high = _window(widths, first, last, room - 2 * len(dots))
     cut_left, cut_right = snippet.cut_left or low > 0, snippet.cut_right or high < count
     before, after = dots if cut_left else "", dots if cut_right else ""
+    start = len(before) + sum(len(c.text) for c in parts[low:first])
     return Excerpt(
         before + "".join(c.text for c in parts[low:high]) + after,
         len(before) + sum(widths[low:first]),
         max(1, sum(widths[first : min(last, high)])) if end > begin else 1,
+        (start, start + sum(len(c.text) for c in parts[first : min(last, high)])),
     )
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from mypt_cli.words import counted
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Summary
-from mypt_lint.report.totals import summary_line
 from mypt_lint.settings.rates import Rates, spelled
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import RULES
 
 CLEAN, FINDINGS, FAILED, ABOVE_RATE = 0, 1, 2, 3  # exit statuses
+_VERDICTS = {CLEAN: "passed", FINDINGS: "failed", FAILED: "internal error", ABOVE_RATE: "failed"}
+_LISTED = 20  # files
 _FAULT = "MYP901"  # of the linter itself
 
 
@@ -39,19 +41,11 @@ class Overview:
     `above` says of each rule by how much it exceeds its rate.
     """
 
-    status: int = CLEAN
-    above: list[str] = field(default_factory=list)
+    status: int
+    verdict: str
+    above: list[str]
     files: list[FileFacts] = field(default_factory=list)
     unchecked: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def verdict(self) -> str:
-        return {CLEAN: "passed", FAILED: "internal error"}.get(self.status, "failed")
-
-    @property
-    def is_mixed(self) -> bool:
-        """Returns whether the files are of more than one kind."""
-        return len({file.about for file in self.files}) > 1
 
 
 def judge(summary: Summary, counting: Sequence[str], rates: Rates) -> Overview:
@@ -59,43 +53,51 @@ def judge(summary: Summary, counting: Sequence[str], rates: Rates) -> Overview:
 
     The exit status is ABOVE_RATE where nothing else fails.
     """
-    limits = dict(rates)
+    limits, shares = dict(rates), dict(summary.rates)
     above = [
         f"{code} {RULES[code].name}: in {summary.units_by_code[code]:,} of {summary.units:,} "
-        f"{summary.unit_name}s, {spelled(((code, share),))[code]}; --max-rate allows "
-        f"{spelled(((code, limits[code]),))[code]}"
-        for code in sorted(limits)
-        if (share := summary.share(code)) > limits[code]
+        f"{summary.unit_name}s, {spelled(shares[code])}; --max-rate allows {spelled(limits[code])}"
+        for code in sorted(limits.keys() & shares.keys())
+        if shares[code] > limits[code]
     ]
-    failing = any(
-        count and severity in counting and code not in limits
-        for (code, severity), count in summary.graded.items()
-    )
+    failing = any(s in counting and code not in limits for code, s in summary.graded)
     status = FINDINGS if failing else ABOVE_RATE if above else CLEAN
-    return Overview(FAILED if summary.by_code[_FAULT] else status, above)
+    status = FAILED if summary.by_code[_FAULT] else status
+    return Overview(status, _VERDICTS[status], above)
 
 
 def unchecked(checkers: Iterable[Checker], settings: Settings) -> list[tuple[str, str]]:
     """Returns what a run does not check of records, and the options that make it do so."""
     every = [*checkers]
-    out = []
-    if any(c.formatless and not c.by_model for c in every):
-        out.append(("the format: its structure, token ids and loss mask", "--dialect or --model"))
-    elif not any(c.by_model for c in every):
-        out.append(("what the chat template of a model writes for each record", "--model"))
-    if not any(c.limits.max_tokens or c.by_model for c in every):
-        out.append(("records that are longer than the context", "--max-tokens or --model"))
-    if any(c.dialect.table.phases and not c.formatless and not c.limits.phase for c in every):
-        out.append(("what the curriculum introduces only later", "--phase"))
-    if not settings["data-set"]:
-        about = "duplicates, contradictions and overlap with evaluation data, over all files"
-        out.append((about, "--data-set"))
-    if not settings["eval-prompts"]:
-        needs = "--eval-prompts" if settings["data-set"] else "--data-set --eval-prompts"
-        out.append(("prompts that are reserved for evaluation", needs))
-    return out if every else []
+    by_model = any(c.by_model for c in every)
+    bare = any(c.formatless for c in every) and not by_model
+    sized = any(c.limits.max_tokens for c in every) or by_model
+    phased = any(c.dialect.table.phases and not (c.formatless or c.limits.phase) for c in every)
+    compared = bool(settings["data-set"])
+    rows = (
+        (bare, "the format: its structure, token ids and loss mask", "--dialect or --model"),
+        (not (bare or by_model), "what the chat template of a model writes", "--model"),
+        (not sized, "records that are longer than the context", "--max-tokens or --model"),
+        (phased, "what the curriculum introduces only later", "--phase"),
+        (not compared, "duplicates, contradictions, overlap with evaluation data", "--data-set"),
+        (not settings["eval-prompts"], "prompts that are reserved for evaluation",
+         "--data-set --eval-prompts"),
+    )  # fmt: skip
+    return [(what, option) for missing, what, option in rows if missing and every]
 
 
-def verdict_line(summary: Summary, overview: Overview) -> str:
-    """Returns the verdict in one line."""
-    return f"{overview.verdict}: {summary_line(summary)}"
+def file_lines(files: Sequence[FileFacts], unit: str) -> list[str]:
+    """Returns what each file is and whether it is clean, in aligned columns, the faulty ones first.
+
+    None where all are of one kind, which the run has said already.
+    """
+    if len({file.about for file in files}) < 2:
+        return []
+    shown = sorted(files, key=lambda file: (-file.faulty, file.name))[:_LISTED]
+    columns = [max(len(getattr(file, name)) for file in shown) for name in ("name", "about")]
+    out = [
+        f"{f.name:<{columns[0]}}  {f.about:<{columns[1]}}  {counted(f.units, unit)}, "
+        f"{f'{f.faulty} faulty' if f.faulty else 'clean'}"
+        for f in shown
+    ]
+    return [*out, f"... and {len(files) - _LISTED} more files"] if len(files) > _LISTED else out

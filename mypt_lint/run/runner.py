@@ -14,6 +14,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Summary
 from mypt_lint.check.file_faults import BLOCK, broken_off, ending, too_long, whole_text
 from mypt_lint.check.origins import placed
+from mypt_lint.check.profiler import profiled
 from mypt_lint.check.texts import generation_line, generation_units, row_line, text_units
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.run.chunk import FAR, ONE_LABEL, Chunk, hold, labels, once
@@ -82,8 +83,8 @@ def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> 
         data = data[: data.rfind(b"\n") + 1]
     if kind == "record":
         chunk.summary.units, results = fast.block(data, row=row, filename=path)
-        if fast.profiler:
-            chunk.summary.profile = fast.profiler.block(data.split(b"\n"))
+        if checker.profiled:
+            chunk.summary.profile = profiled(checker, data.split(b"\n"))
     else:
         check = row_line if kind == "rows" else generation_line
         lines = enumerate(Block(data, 1, 0).lines(), row)

@@ -1,7 +1,7 @@
-"""Reads and writes the rates up to which rules may find faults: shares of all records.
+"""Reads and writes the rates up to which rules may find faults: shares of all records, 0 to 1.
 
-They are given as words such as `MYP353=0.5%`, or as TOML files with a table `[max-rate]`, which is
-also how the settings and `--write-rates` spell them.
+A word such as `MYP353=0.5%` gives one; a TOML file with a table `[max-rate]`, as `--write-rates`
+writes it and as it is in the settings, gives several.
 """
 
 import math
@@ -13,55 +13,47 @@ from collections.abc import Iterable, Mapping
 from mypt_cli.atomic import replacing
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import text_of
-from mypt_lint.settings.selection import UnknownRuleError, named
+from mypt_lint.settings.selection import named
 
 KEY = "max-rate"
-Rates = tuple[tuple[str, float], ...]  # codes and shares from 0 to 1, sorted
-_PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*", re.ASCII)
+Rates = tuple[tuple[str, float], ...]  # by code, sorted
+_PERCENT = re.compile(r"(100(?:\.0+)?|\d{1,2}(?:\.\d+)?) ?%", re.ASCII)
 
 
 def rates_of(table: Mapping[str, object]) -> Rates:
-    """Returns the rates in a table of rules and percentages, each of every code that a word means.
-
-    Raises ValueError.
-    """
+    """Returns the rate of every code that the words of a table mean. Raises ValueError."""
     rates: dict[str, float] = {}
     for word, value in table.items():
         percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
-        if percent is None or float(percent[1]) > 100:
+        if percent is None:
             raise ValueError(f'{word}: expected a percentage such as "0.5%", got {value!r}')
         rates |= dict.fromkeys(named(word), float(percent[1]) / 100)
     return tuple(sorted(rates.items()))
 
 
 def rates_in(words: Iterable[str]) -> Rates:
-    """Returns the rates that words give, or the files that they name; the last one holds.
-
-    Raises UsageError.
-    """
+    """Returns the rates of words and files, of which the last holds. Raises UsageError."""
     rates: dict[str, float] = {}
     for word in words:
         rule, equals, value = word.partition("=")
+        is_file = not equals or os.path.exists(word)
         try:
-            if equals and not os.path.exists(word):
-                rates |= rates_of({rule: value})
-            else:
-                rates |= rates_of(tomllib.loads(text_of(word))[KEY])
+            rates |= rates_of(tomllib.loads(text_of(word))[KEY] if is_file else {rule: value})
         except KeyError:
             raise UsageError(f"{word}: has no table [{KEY}]; --write-rates writes one") from None
-        except (ValueError, AttributeError, UnknownRuleError) as error:
+        except (ValueError, AttributeError) as error:
             raise UsageError(f"--max-rate {word}: {error}") from None
     return tuple(sorted(rates.items()))
 
 
-def spelled(rates: Rates) -> dict[str, str]:
-    """Returns rates as the settings spell them, rounded up to four places of the percentage."""
-    return {code: f"{math.ceil(share * 1e6 - 1e-6) / 1e4:g}%" for code, share in rates}
+def spelled(rate: float) -> str:
+    """Returns a rate as a percentage, rounded up to four places."""
+    return f"{math.ceil(rate * 1e6 - 1e-6) / 1e4:g}%"
 
 
 def write_rates(path: str, rates: Rates) -> None:
     """Writes rates as settings. Raises UsageError."""
-    lines = [f"[{KEY}]", *(f'{code} = "{rate}"' for code, rate in spelled(rates).items())]
+    lines = [f"[{KEY}]", *(f'{code} = "{spelled(rate)}"' for code, rate in rates)]
     try:
         with replacing(path) as out:
             out.write("\n".join([*lines, ""]).encode())

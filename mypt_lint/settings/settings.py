@@ -101,7 +101,7 @@ def _sum(key: str, before: Any, later: Any) -> Any:
 
 def _toml(key: str, value: Any) -> str:
     if key in ("severity", MAX_RATE):
-        pairs = value if key == "severity" else spelled(value).items()
+        pairs = ((code, v if isinstance(v, str) else spelled(v)) for code, v in value)
         return "{ " + ", ".join(f"{code} = {json.dumps(level)}" for code, level in pairs) + " }"
     if key == "metadata":
         return "{ keys = " + json.dumps(list(value), ensure_ascii=False) + " }"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import mypt_spec  # noqa: F401  registers the rules
 from mypt_lint.check.diagnostic import Diagnostic, Snippet, Summary
 from mypt_lint.report import renderer
+from mypt_lint.report.overview import Overview
 from mypt_spec.findings import RULES, Finding, Fix
 
 PIECES = [
@@ -50,6 +51,7 @@ def rendered(
     encoding: str = "utf-8",
     *,
     summary: Summary | None = None,
+    overview: Overview | None = None,
     **options: Any,
 ) -> str:
     """Returns the output of a format, through a real encoded stream.
@@ -61,6 +63,7 @@ def rendered(
     output = renderer(name, stream, **options)
     for item in items:
         output.finding(item)
+    output.overview = overview
     output.finish(summary or Summary(files=1))
     stream.flush()
     return raw.getvalue().decode(encoding)

@@ -61,12 +61,13 @@ class Report(Lines):
                 "this step has them all.",
             )
         page = os.environ.get("GITHUB_STEP_SUMMARY")
-        if page and summary.by_code:
+        if page:
             with open(page, "a", encoding="utf-8") as out:
                 self._write_page(out, summary)
 
     def _write_page(self, out: TextIO, totals: Summary) -> None:
         page = summary.Report(out)
+        page.overview = self.overview
         for first in self._first.values():
             for _, diagnostic in first.values():
                 page.finding(diagnostic)

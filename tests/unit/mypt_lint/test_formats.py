@@ -68,10 +68,7 @@ def finding(
 def report(name: str, items: Sequence[Diagnostic]) -> str:
     """The output of a format, with a summary that counts the findings."""
     total = Summary(files=1, units=len(items), faulty=len(items))
-    for item in items:
-        total.by_severity[item.finding.severity] += 1
-        total.by_code[item.finding.code] += 1
-        total.units_by_code[item.finding.code] += 1
+    total.tally(items)
     return rendered(name, items, summary=total)
 
 

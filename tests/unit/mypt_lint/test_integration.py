@@ -27,11 +27,11 @@ def test_the_action(tmp_path: Path) -> None:
     )
     (tmp_path / "bin/mypt-lint").chmod(0o755)
 
-    def run(paths: str, args: str = "", sarif: str = "") -> list[str]:
+    def run(paths: str, args: str = "", sarif: str = "", html: str = "") -> list[str]:
         environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "PATHS": paths, "ARGS": args}
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-euo", "pipefail", "-c", script()],
-            env=environment | {"SARIF": sarif},
+            env=environment | {"SARIF": sarif, "HTML": html},
             capture_output=True,
             text=True,
             check=True,
@@ -43,6 +43,7 @@ def test_the_action(tmp_path: Path) -> None:
     assert run("a b", "--fail-on warning", "x.sarif") == [
         *github, "--format", "sarif=x.sarif", "--fail-on", "warning", "a", "b",
     ]  # fmt: skip
+    assert run("a", html="x.html") == [*github, "--format", "html=x.html", "a"]
     assert run("a\nb  c\n", "-q\n--phase 3\n") == [*github, "-q", "--phase", "3", "a", "b", "c"]
     assert run("$(touch hacked); `id`")[-3:] == ["$(touch", "hacked);", "`id`"]
 

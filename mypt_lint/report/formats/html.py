@@ -1,0 +1,83 @@
+"""Writes one page for a browser: the verdict, counts, distributions, and findings in context.
+
+It has a few findings of each rule and the counts of all, so its size is bounded. Texts of users are
+data of the page and never markup (`mypt_cli.page`).
+"""
+
+from collections import Counter
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Any, TextIO
+
+from mypt_cli.page import page
+from mypt_cli.words import notes
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.report.formats import Lines
+from mypt_lint.report.totals import summary_line
+from mypt_spec import __version__
+from mypt_spec.findings import RULES
+
+OF_RULE, IN_FILE, MOST = 20, 5, 1000  # findings shown: of a rule, of a rule in a file, of all
+_FILES = 500
+_LONG = 600  # code points of a text
+_CELLS = 220  # of the source line
+
+
+class Report(Lines):
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._shown: list[dict[str, Any]] = []
+        self._counts: Counter[Any] = Counter()  # by rule, and by rule and file
+
+    def finding(self, diagnostic: Diagnostic) -> None:
+        finding, source, show = diagnostic.finding, ["", "", ""], self._short
+        keys = finding.code, (finding.code, diagnostic.filename)
+        counts = [self._counts[key] for key in keys]
+        if len(self._shown) == MOST or counts[0] == OF_RULE or counts[1] == IN_FILE:
+            return
+        self._counts.update(keys)
+        if diagnostic.snippet is not None:
+            from mypt_lint.report.excerpt import excerpt  # loads rich
+
+            shown = excerpt(diagnostic.snippet, self._display, _CELLS)
+            start, end = shown.mark
+            source = [shown.text[:start], shown.text[start:end], shown.text[end:]]
+        self._shown.append({
+            "code": finding.code, "name": finding.name, "severity": finding.severity,
+            "message": show(finding.message), "file": show(diagnostic.filename),
+            "at": diagnostic.at, "pointer": show(finding.pointer), "source": source,
+            "notes": [[label, show(text)] for label, text in notes(finding)],
+        })  # fmt: skip
+
+    def finish(self, summary: Summary) -> None:
+        overview = asdict(self.overview_of(summary))
+        files_ = sorted(overview["files"], key=lambda file: (-file["findings"], file["name"]))
+        overview["files"] = [f | {"name": self._short(f["name"])} for f in files_[:_FILES]]
+        data = (
+            overview
+            | {
+                "version": __version__,
+                "line": summary_line(summary),
+                "more": max(0, len(files_) - _FILES),
+                "rules": [
+                    [code, RULES[code].name, severity, count, summary.units_by_code[code]]
+                    for (code, severity), count in sorted(
+                        summary.graded.items(), key=lambda item: (-item[1], item[0])
+                    )
+                ],
+                "facts": summary.profile.facts() if summary.profile else None,
+                "findings": self._shown,
+                "severities": summary.by_severity,
+            }
+            | {
+                key: getattr(summary, key)
+                for key in ("unit_name", "units", "faulty", "in_baseline")
+            }
+        )
+        folder = files("mypt_lint") / "report" / "assets"
+        text = page(folder, "report.html", ["report.css"], ["report.js"], data)
+        self._stream.write(text.decode())
+
+    def _short(self, text: str) -> str:
+        shown = self._display.line(text, keep="\n")
+        return shown if len(shown) <= _LONG else shown[:_LONG] + self._display.ellipsis
