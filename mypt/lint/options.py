@@ -54,7 +54,6 @@ def options(out: Parser) -> None:
         "--template PATH",
         "lint a chat template: a file of Jinja, a model folder or a .gguf file; with --dialect it "
         "must write it",
-        type=model_path,
         action="append",
         default=[],
     )

@@ -6,7 +6,9 @@ its chat template and its weights, which become bfloat16.
 """
 
 import hashlib
+import mmap
 import os
+import struct
 import sys
 import time
 from collections.abc import Iterator
@@ -24,6 +26,8 @@ from mypt_cli.atomic import folder
 from mypt_cli.errors import UsageError, refuse_url
 
 _SUFFIX, _MAGIC = ".gguf", b"GGUF"
+_TEXT, _ARRAY = 8, 9  # kinds of values, and the letters of `struct` for the others
+_SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 _HEAD = 1 << 20  # bytes of a file that its key depends on
 _PACKAGES = ("gguf", "torch", "transformers")
 _INSTEAD = "name the folder of the original model (config.json and *.safetensors) instead"
@@ -64,6 +68,52 @@ def model_path(path: str) -> str:
                 write_folder(file, part)
             _note(f"{path}: kept in {target}, {time.monotonic() - began:.0f} s")
     return str(target)
+
+
+def metadata(path: str) -> dict[str, Any]:
+    """Returns the keys and values at the beginning of a GGUF file, without its tensors.
+
+    Raises UsageError for a file that is not GGUF, or that ends before.
+    """
+    file = Path(path)
+    try:
+        with file.open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as m:
+            if m[:4] != _MAGIC:
+                raise UsageError(f"{path}: not a GGUF file: it begins with {m[:4]!r}")
+            count, at, values = *struct.unpack_from("<Q", m, 16), 24, {}
+            for _ in range(count):
+                key, at = _value(m, at, _TEXT)
+                kind, at = _value(m, at, 4)
+                values[key], at = _value(m, at, kind)
+            return values
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; name a GGUF file") from None
+    except (struct.error, ValueError, KeyError):  # also that of an empty file
+        why = "the GGUF file is cut off or damaged; download it again"
+        raise UsageError(f"{path}: {why}") from None
+
+
+def _value(data: mmap.mmap, at: int, kind: int) -> tuple[Any, int]:
+    """Returns a value of a kind, and where it ends."""
+    if kind == _TEXT:
+        (size,) = struct.unpack_from("<Q", data, at)
+        text = data[at + 8 : at + 8 + size]
+        if len(text) < size:
+            raise ValueError("it ends before")
+        return text.decode("utf-8", "replace"), at + 8 + size
+    if kind == _ARRAY:
+        inner, size = struct.unpack_from("<IQ", data, at)
+        at += 12
+        if inner not in (_TEXT, _ARRAY):
+            form = f"<{size}{_SCALARS[inner]}"
+            return list(struct.unpack_from(form, data, at)), at + struct.calcsize(form)
+        items = []
+        for _ in range(size):
+            item, at = _value(data, at, inner)
+            items.append(item)
+        return items, at
+    form = "<" + _SCALARS[kind]
+    return struct.unpack_from(form, data, at)[0], at + struct.calcsize(form)
 
 
 def write_folder(file: Path, out: Path) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -27,7 +27,7 @@ from mypt_lint.template.values import (
 )
 
 _EXCERPT = 60
-_TAG = re.compile(
+TAG = re.compile(
     r"<[|｜][^|｜<>\s]+[|｜]?>|</?[A-Za-z_][\w.-]*[|｜]?>|\[/?[A-Z_]+\]|\[[|｜][^|｜\[\]\s]+[|｜]\]"
 )
 
@@ -74,8 +74,10 @@ class Case:
         """Returns the messages of the model of which something is written."""
         answers = []
         for at, message in enumerate(self.messages):
+            if message["role"] != "assistant":
+                continue
             prompt, trained = self.part(at, prompt=True), self.rendered(at + 1)
-            if message["role"] != "assistant" or prompt is None or trained is None:
+            if prompt is None or trained is None:
                 continue
             at_all = places(list(self.values), trained.text)
             spans = [s for v, s in at_all if v.message == at and v.kind in BY_MODEL]
@@ -125,6 +127,25 @@ def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
     for answer in case.answers:
         yield from _answer(case, answer, stops)
     yield from _marks(case, stops)
+
+
+def rare_faults(case: Case) -> Iterator[Fault]:
+    """Yields the faults of a rare conversation; templates may have no place for it (`_limit`)."""
+    faults = _vanished(case)
+    if case.record.get("_limit"):  # details do not count
+        faults = (fault for fault in faults if fault.code == "MYP713")
+    yield from faults
+
+
+def as_warnings(faults: Iterable[Fault], shown: set[tuple[str, str]]) -> Iterator[Fault]:
+    """Yields faults of a conversation that templates may have no place for, as warnings.
+
+    `shown` are the codes and subjects of those that other conversations show.
+    """
+    codes = {"MYP713": "MYP744", "MYP723": "MYP726", "MYP725": "MYP726"}
+    for fault in faults:
+        is_shown = (fault.code, fault.subject) in shown
+        yield fault if is_shown else replace(fault, code=codes.get(fault.code, fault.code))
 
 
 def _vanished(case: Case) -> Iterator[Fault]:
@@ -353,7 +374,7 @@ def injected(case: Case, tokens: list[str]) -> Fault | None:
 def tokens(case: Case, special: dict[str, str], assumed: frozenset[str] = frozenset()) -> list[str]:
     """Returns what looks like a special token around the values, and is not only `assumed`."""
     text = bare(case, case.output.text)
-    tags = _TAG.findall(text)
+    tags = TAG.findall(text)
     tags += [token for token in special.values() if token and token in text]
     return [token for token in dict.fromkeys(tags) if token not in assumed]
 

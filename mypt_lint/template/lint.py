@@ -5,24 +5,39 @@ Equal faults of several conversations are one finding, which names the first of 
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.chunk import Chunk
-from mypt_lint.template.checks import Case, Fault, case, faults, headers, injected, tokens
+from mypt_lint.template.checks import (
+    Case,
+    Fault,
+    as_warnings,
+    case,
+    difference,
+    faults,
+    headers,
+    injected,
+    quoted,
+    rare_faults,
+    tokens,
+)
 from mypt_lint.template.formats import Format
 from mypt_lint.template.render import Failed, Outcome, Render, Rendered, literals, renderer
 from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import Template, load
-from mypt_lint.template.wording import garbled
+from mypt_lint.template.source_checks import source_faults, token_faults
+from mypt_lint.template.wording import Tags, garbled
 from mypt_spec import Dialect
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.templates.bounds import GROWS, OutOfBoundsError, bounded
 
 CONVERSATIONS = Path(__file__).parent / "conversations.jsonl"
+RARE = Path(__file__).parent / "rare_conversations.jsonl"  # which a template may lack a place for
 _TOOLS = ("declared tool", "name of a call")  # written by a template that has a place for tools
 _OF_TOOLS = (*_TOOLS, "description", "argument")
 _THINKING = "enable_thinking"
@@ -35,6 +50,7 @@ class _Outcome:
     cases: list[Case]
     faults: list[tuple[int, str, Fault]]
     lines: dict[Fault, int]  # of the template, of faults that have one
+    usual: int  # conversations of the first file
 
 
 def lint_template(
@@ -45,7 +61,8 @@ def lint_template(
     `codes` are those that are reported, `severities` those that settings say.
     """
     style = None if dialect is None else Format(dialect)
-    rows = [json.loads(line) for line in CONVERSATIONS.read_text(encoding="utf-8").splitlines()]
+    files = [file.read_text("utf-8").splitlines() for file in (CONVERSATIONS, RARE)]
+    rows = [json.loads(line) | {"_file": i} for i, lines in enumerate(files) for line in lines]
     compiled("")  # Jinja is loaded here, once for all
     for template in load(path):
         try:
@@ -78,37 +95,78 @@ def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) 
     template = style.named(template) if style else template
     render = renderer(template)
     rows, outcomes = _in_its_form(rows, render)
-    out, literal_text = _Outcome([], [], {}), literals(template)
+    usual = sum(not row["_file"] for row in rows)
+    out, literal_text = _Outcome([], [], {}, usual), literals(template)
+    pairs = Tags(literal_text)
     for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True), 1):
         name = row["_name"]
-        native = style.record(row) if style else None
+        native = style.record(row) if style and not row["_file"] else None
         if isinstance(outcome, Failed) and style and native:
             theirs = style.rendered(render, native)
             outcome = theirs if isinstance(theirs, Rendered) else outcome
             new = list(style.faults(theirs, native)) if isinstance(theirs, Rendered) else []
+        elif isinstance(outcome, Rendered) and row["_file"]:
+            here = case(row, render, outcome)
+            new = [*rare_faults(here), *garbled(here, literal_text)]
+            shown = {(fault.code, fault.subject) for _, _, fault in out.faults}
+            new = [*as_warnings(new, shown)] if row.get("_limit") else new
+            new += pairs.unbalanced(here)
         elif isinstance(outcome, Rendered):
             out.cases.append(here := case(row, render, outcome))
             new = [*faults(here, template.stops), *garbled(here, literal_text)]
+            new += pairs.unbalanced(here)
             if style:  # whose loss mask says what is marked
                 new = [fault for fault in new if fault.subject != "header"]
             is_complete = row["messages"][-1]["role"] == "assistant"
             new += style.faults(outcome, native, complete=is_complete) if style else []
         else:
             new = []
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, Failed) and not (outcome.refused and row.get("_tags")):
             code = "MYP712" if outcome.refused else "MYP711"
             fault = Fault(code, outcome.message, outcome.message)
             new = [fault]
             if outcome.line:
                 out.lines[fault] = outcome.line
         out.faults.extend((number, name, fault) for fault in new)
+    out.faults[:] = [
+        item for item in out.faults if item[2].code != "MYP727" or item[2].subject in pairs.judged
+    ]
     numbers = {row["_name"]: number for number, row in enumerate(rows, 1)}
     out.faults.extend((numbers[one.name], one.name, fault) for one, fault in headers(out.cases))
     if out.cases:
         first = out.cases[0]
-        becomes = injected(first, tokens(first, template.tokens, template.assumed))
+        tags = tokens(first, template.tokens, template.assumed)
+        becomes = injected(first, tags)
         out.faults.extend([(0, "", becomes)] if becomes else [])
+        tags = [tag for case in out.cases for tag in tokens(case, {})]
+        bos = template.tokens.get("bos_token", "")
+        tags = list(dict.fromkeys(tags))
+        faulty = token_faults(first.output.text, tags, bos, template.folder)
+        out.faults.extend((0, "", fault) for fault in faulty)
+    out.faults.extend(
+        (number, name, fault) for number, name, fault in _dated(template, rows, outcomes)
+    )
+    for fault, line in source_faults(template.text) if out.cases else ():
+        out.faults.append((0, "", fault))
+        out.lines.setdefault(fault, line)
     return out
+
+
+def _dated(
+    template: Template, rows: list[dict[str, Any]], outcomes: list[Outcome]
+) -> Iterator[tuple[int, str, Fault]]:
+    """Yields the first conversation whose text depends on the day."""
+    if "strftime_now" not in template.text:
+        return
+    later = datetime.now() + timedelta(days=400)
+    render = renderer(replace(template, options={"strftime_now": later.strftime}))
+    for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True), 1):
+        other = render(row["messages"], row.get("tools"))
+        if isinstance(outcome, Rendered) and isinstance(other, Rendered) and other != outcome:
+            at = max(0, difference(outcome.text, other.text)[0] - 20)
+            message = f"the text depends on the day: {quoted(outcome.text[at:])}"
+            yield number, row["_name"], Fault("MYP728", "date", message)
+            return
 
 
 def _in_its_form(
@@ -119,22 +177,21 @@ def _in_its_form(
     Templates of models that see images take content as parts, and some take the arguments of a call
     as JSON text.
     """
-    best: tuple[int, list[dict[str, Any]], list[Outcome]] | None = None
-    for form in (lambda row: row, _as_parts, _as_json_text):
-        formed = [form(copy.deepcopy(row)) for row in rows]
-        outcomes = [render(row["messages"], row.get("tools")) for row in formed]
-        plain = [
-            isinstance(outcome, Rendered)
-            and all(_first_text(m) in outcome.text for m in row["messages"] if m["role"] == "user")
-            for row, outcome in zip(formed, outcomes, strict=True)
-            if row.get("_plain")
-        ]
-        if best is None or sum(plain) > best[0]:
-            best = sum(plain), formed, outcomes
-        if all(plain):
+    plain = [row for row in rows if row.get("_plain")]
+    best: tuple[int, Callable[..., dict[str, Any]] | None] = -1, None
+    for form in (None, _as_parts, _as_json_text):
+        count = sum(_is_written(form(copy.deepcopy(row)) if form else row, render) for row in plain)
+        best = max(best, (count, form), key=lambda pair: pair[0])
+        if count == len(plain):
             break
-    assert best is not None
-    return best[1], best[2]
+    rows = [form(copy.deepcopy(row)) for row in rows] if (form := best[1]) else rows
+    return rows, [render(row["messages"], row.get("tools")) for row in rows]
+
+
+def _is_written(row: dict[str, Any], render: Render) -> bool:
+    outcome = render(row["messages"], row.get("tools"))
+    questions = [_first_text(m) for m in row["messages"] if m["role"] == "user"]
+    return isinstance(outcome, Rendered) and all(text in outcome.text for text in questions)
 
 
 def _as_parts(row: dict[str, Any]) -> dict[str, Any]:
@@ -180,7 +237,8 @@ def _findings(out: _Outcome, template: Template) -> Iterator[tuple[Finding, int]
             message += f"; in {count} conversations"
         if name:
             message += f', first in "{name}"' if count > 1 else f', in "{name}"'
-        advice = f"the conversation is line {number} of {CONVERSATIONS.name}" if name else ""
+        file, line = (RARE, number - out.usual) if number > out.usual else (CONVERSATIONS, number)
+        advice = f"the conversation is line {line} of {file.name}" if name else ""
         if code == "MYP717" and _THINKING in template.text:
             advice = f"the template has a switch {_THINKING}: set it as the data was written"
         yield Finding(code, message, help=advice), out.lines.get(fault, 1)
@@ -190,9 +248,9 @@ def _subject(fault: Fault, nowhere: set[str]) -> tuple[str, str]:
     """Returns what faults of one finding share: the code, and what they are about."""
     if fault.subject == "earlier thought" and "thought" in nowhere:
         return "MYP721", "thoughts"
-    if fault.code in ("MYP713", "MYP714") and fault.subject in _OF_TOOLS:
+    if fault.code in ("MYP713", "MYP714", "MYP744") and fault.subject in _OF_TOOLS:
         if nowhere.issuperset(_TOOLS):
             return "MYP721", "tools and calls"
-    elif fault.code == "MYP713" and fault.subject in nowhere:
+    elif fault.code in ("MYP713", "MYP744") and fault.subject in nowhere:
         return "MYP721", f"{fault.subject}s"
     return fault.code, fault.subject

@@ -112,6 +112,7 @@ def renderer(template: Template) -> Render:
                 documents=None,
                 add_generation_prompt=prompt,
                 **template.tokens,
+                **template.options,
             )
         except (MemoryError, UsageError):  # a bound of the process; Jinja is missing
             raise

@@ -13,9 +13,11 @@ import msgspec
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of, text_of
+from mypt_cli.store.gguf import metadata
 from mypt_spec import dialect, dialects
 
 _CONFIG, _SAVED, _OLD = "tokenizer_config.json", "chat_template.jinja", "chat_template.json"
+_IN_GGUF = "tokenizer.chat_template"
 TEMPLATE_FOLDER = "additional_chat_templates"
 TEMPLATE_FILES = (_SAVED, _CONFIG, _OLD, "special_tokens_map.json", "generation_config.json")
 _WITHOUT_FOLDER = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -37,6 +39,7 @@ class Template:
     stops: frozenset[str]
     assumed: frozenset[str] = frozenset()
     options: dict[str, Any] = field(default_factory=dict)
+    folder: Path | None = None  # which has the vocabulary; or a GGUF file
 
 
 class AddedToken(TypedDict):
@@ -70,13 +73,33 @@ def load(path: str) -> list[Template]:
         if not texts:
             raise UsageError(f"{path}: it has no chat_template")
         tokens, stops = _tokens(config, here.parent), _stops(config, here.parent)
+    elif here.suffix.lower() == ".gguf":
+        values = metadata(path)
+        names = [key for key in values if re.fullmatch(rf"{_IN_GGUF}(\..+)?", key)]
+        if not names:
+            raise UsageError(f"{path}: the file has no {_IN_GGUF}")
+        texts = [(key[len(_IN_GGUF) + 1 :], here, values[key]) for key in names]
+        tokens, stops = _tokens_of_gguf(values)
     else:
         text = text_of(str(here))
         texts, tokens = [("", here, text)], _WITHOUT_FOLDER
         adds_eos = "eos_token" in text and not re.search(r"\bset\s+eos_token\b", text)
         stops = frozenset({tokens["eos_token"]} if adds_eos else ())
         assumed = frozenset(token for token in tokens.values() if token not in text)
-    return [Template(name, str(file), text, tokens, stops, assumed) for name, file, text in texts]
+    is_file = here.suffix not in (".json", ".gguf")
+    folder = here.parent if here.suffix == ".json" else None if here.is_file() and is_file else here
+    return [
+        Template(name, str(file), text, tokens, stops, assumed, folder=folder)
+        for name, file, text in texts
+    ]
+
+
+def _tokens_of_gguf(values: dict[str, Any]) -> tuple[dict[str, str], frozenset[str]]:
+    spelled = dict(enumerate(values.get("tokenizer.ggml.tokens", ())))
+    ids = {name: values.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "eot")}
+    tokens = {f"{name}_token": spelled[i] for name, i in ids.items() if i in spelled}
+    stops = frozenset(tokens[key] for key in ("eos_token", "eot_token") if key in tokens)
+    return tokens, stops
 
 
 def _advice(here: Path) -> str:

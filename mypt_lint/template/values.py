@@ -52,7 +52,11 @@ def _of_message(message: dict[str, Any], at: int, earlier: bool) -> Iterator[Val
     if thought := message.get("reasoning_content"):
         yield Value("earlier thought" if earlier else "thought", thought, at)
     content = message.get("content") or ""
-    parts = [content] if isinstance(content, str) else [part["text"] for part in content]
+    parts = (
+        [content]
+        if isinstance(content, str)
+        else [part["text"] for part in content if "text" in part]
+    )
     yield from (Value(_NAMES[message["role"]], text, at) for text in parts)
     if message["role"] == "tool" and "name" in message:
         yield Value("name of a result", message["name"], at)

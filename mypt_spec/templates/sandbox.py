@@ -19,6 +19,8 @@ from mypt_spec.table import SpecError
 from mypt_spec.templates.bounds import GROWS, Bounded, OutOfBoundsError
 
 _OF_DICTS = frozenset(dir(dict))  # attributes of every dict, which come before its keys
+# Methods of a text that the sandbox allows as they are: `format` is the one that it guards.
+_OF_TEXTS = frozenset(name for name in dir(str) if name[0] != "_" and name[:6] != "format")
 _OF_LOOPS = frozenset({"first", "last", "index", "index0", "length", "previtem", "nextitem"})
 # Values that many renderings write as JSON: by their ids, with the texts by how they are written.
 _SHARED: dict[int, tuple[Any, dict[str, str]]] = {}
@@ -120,7 +122,9 @@ def compiled(text: str) -> Render:
                 return (
                     obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
                 )
-            if obj.__class__ is LoopContext and attribute in _OF_LOOPS:
+            if (obj.__class__ is LoopContext and attribute in _OF_LOOPS) or (
+                obj.__class__ is str and attribute in _OF_TEXTS
+            ):
                 return getattr(obj, attribute)
             return super().getattr(obj, attribute)
 

@@ -16,7 +16,7 @@ from mypt_lint.template.values import moved, places, values
 from mypt_spec.findings import RULES
 from tests.support.build import assistant, call, read, tool, user
 
-CODES = frozenset(code for code in RULES if "MYP710" <= code <= "MYP724")
+CODES = frozenset(code for code in RULES if "MYP710" <= code <= "MYP726")
 ROWS = {row["_name"]: row for row in read(CONVERSATIONS)}
 CHAT = """\
 {%- if tools %}<|tools|>{{ tools | tojson }}<|end|>{% endif -%}
@@ -107,7 +107,7 @@ def test_a_prompt_that_ends_with_the_stop_token(tmp_path: Path) -> None:
         ("m.tool_call_id }}", "m.tool_call_id }}{{ '<|x|>' + ('' | safe) }}", "MYP723", r"as HTML: "),
         ("c.function.arguments | tojson -%}", "c.function.arguments | tojson | tojson -%}", "MYP724", "arguments are a JSON string in the place of an object"),
         ('"arguments": {{ a }}', "{% if c.function.arguments is mapping %}{% for k, v in c.function.arguments.items() %}{{ k }}='{{ v }}'{% endfor %}{% else %}{{ a }}{% endif %}", "MYP724", "quotes and line ends inside of a quoted argument are not escaped"),
-        ("c.function.arguments | tojson -%}", "c.function.arguments | string -%}", "MYP714", "written as Python writes them"),
+        ("c.function.arguments | tojson -%}", "c.function.arguments | string -%}", "MYP726", "written as Python writes them"),
         ("{{ text }}", "{{ text | replace('\\n\\n', '\\n') }}", "MYP713", "white space inside of the question"),
         ("{{ text }}", "{{ ' ' * (text | length - text.lstrip() | length) }}{{ text }}", "MYP714", "blanks around them are written with"),
     ],
