@@ -39,7 +39,7 @@ def main(folder: Path) -> None:
     for name in KEYS:
         texts = questions(name, folder)
         sketch = sketches([plain(text) for text in texts])
-        sketch = sketch[sketch.any(axis=1)]
+        sketch = sketch[np.count_nonzero(sketch, axis=1) >= 3]
         np.save(target / f"{name}.npy", sketch)
         print(f"{name}: {len(sketch)} of {len(texts)} questions")
 

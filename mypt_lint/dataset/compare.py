@@ -8,12 +8,9 @@ depends on the blocks in which the data is read.
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
-
-from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.records import record_blocks
 from mypt_cli.jsonl.values import MAX_LINE
@@ -54,13 +51,11 @@ _LONG = 200  # characters of a name that always is: so the time is linear in the
 _TEXT = 1 << 18  # characters of texts that are hashed at once
 _MESSAGES = {
     "MYP601": "the same episode is at {}; delete one of the two",
-    "MYP602": "the same prompt has another answer at {}; keep the better answer, or make the "
-    "prompts differ",
-    "MYP610": "the same conversation, with other tools, is at {}; keep the one whose tools belong "
-    "to it",
+    "MYP602": "the same prompt has another answer at {}; keep the better one, or vary the prompts",
+    "MYP610": "the same conversation, with other tools, is at {}; keep the one with its own tools",
     "MYP612": "the same episode, but for case and white space, is at {}; keep the better spelling",
-    "MYP613": "nearly the same conversation is at {} (about {:.0%} of it); keep one of the two, "
-    "unless the difference is what is to be learned",
+    "MYP613": "nearly the same conversation is at {}; keep one, unless the difference is meant",
+    "MYP620": "the same is judged the other way round at {}; keep the right one of the two",
 }  # with the help behind the semicolon
 
 
@@ -98,10 +93,6 @@ class DataSet:
             self._evaluated = set()  # there is no other data
         for checker, source in self._sources:
             if source.path in self._evaluated:
-                if source.streamed:
-                    raise UsageError(
-                        f"{source.path}: evaluation data is read twice, so it must be a file"
-                    )
                 for row, *_, unit, _ in conversations_of(checker, source):
                     digests = _fingerprint(unit, checker)
                     self._evaluation.add(digests, f"{source.path}:{row}")
@@ -110,15 +101,13 @@ class DataSet:
             self._read(number)
             starts.append(len(self.records))
         relations = self.records.relations()
-        for number, (checker, _) in enumerate(self._sources):
-            first, last = starts[number : number + 2]
+        for number, (first, last) in enumerate(pairwise(starts)):
             yield from self._file(number, first, last, relations)
-            yield self._of_file(number, slice(first, last), checker)
 
     def _read(self, number: int) -> None:
         """Adds the records of a source to those that are compared."""
         checker, source = self._sources[number]
-        counts, texts, size = FileCounts(), [""][:0], 0
+        counts, texts = FileCounts(), list[str]()
         self._counts.append(counts)
         for row, _, record, unit, _ in conversations_of(checker, source):
             counts.add(row, record, unit)
@@ -129,10 +118,9 @@ class DataSet:
             has_findings = bool(self._alone(record, unit, digests, source.path, checker))
             self.records.add(number << _ROW | row, digests, final, has_findings)
             texts.append(digests.text)
-            size += len(digests.text)
-            if size > _TEXT:
+            if sum(map(len, texts)) > _TEXT:
                 self._hash(texts, source.path)
-                texts, size = [], 0
+                texts.clear()
         self._hash(texts, source.path)
 
     def _hash(self, texts: list[str], path: str) -> None:
@@ -157,9 +145,10 @@ class DataSet:
         """Yields the findings of a source, whose records have the numbers `first` to `last`."""
         checker, source = self._sources[number]
         chunk = Chunk()
+        places = self.records.digests[3, first:last].tolist()
         flagged = {
-            self.records.places[i] & _ROWS: i
-            for i in range(first, last)
+            place & _ROWS: i
+            for i, place in enumerate(places, first)
             if self.records.flags[i] or i in relations or i in self._overlaps
         }
         again = conversations_of(checker, source, flagged) if flagged else ()
@@ -178,30 +167,27 @@ class DataSet:
             if len(chunk.findings) >= 1000:
                 yield chunk
                 chunk = Chunk()
+        counts = self._counts[number]
+        row = counts.last_row  # at which findings of the file are shown
+        for finding in checker.selected_findings(
+            list(counts.findings(self.records.digests[4, first:last]))
+        ):
+            item = Diagnostic(finding, source.path, row, 1, row, 1, checker.dialect.name)
+            chunk.add([item], b"", checker.baseline)
         yield chunk
 
     def _related(self, relation: Relation, digests: Fingerprint, raw: bytes) -> Finding:
-        place = self.records.places[relation.other]
+        place = int(self.records.digests[3, relation.other])
         where = f"{self._names[place >> _ROW]}:{place & _ROWS}"
-        message, _, hint = _MESSAGES[relation.code].format(where, relation.share).partition("; ")
-        at = digests.answers[relation.answer].at if relation.code == "MYP602" else ""
+        is_conflict = relation.code == "MYP602"
+        code = "MYP620" if is_conflict and digests.is_judged else relation.code
+        message, _, hint = _MESSAGES[code].format(where).partition("; ")
+        at = digests.answers[relation.answer].at if is_conflict else ""
         fix = None
-        if relation.code == "MYP601":
+        if code == "MYP601":
             edit = 0, len(raw.decode("utf-8", "replace")), ""
             fix = Fix("delete the line", False, edits=(edit,))
-        return Finding(relation.code, message, at, help=hint, fix=fix)
-
-    def _of_file(self, number: int, part: slice, checker: Checker) -> Chunk:
-        """Returns the findings of a file, which are shown at its last record."""
-        chunk, counts = Chunk(), self._counts[number]
-        finals = np.array(self.records.finals[part], np.uint64)
-        for finding in counts.findings(finals):
-            row, path = counts.last_row, self._names[number]
-            if finding.code in checker.codes:
-                graded = checker.graded(finding)
-                item = Diagnostic(graded, path, row, 1, row, 1, checker.dialect.name)
-                chunk.add([item], b"", checker.baseline)
-        return chunk
+        return Finding(code, message, at, help=hint, fix=fix)
 
 
 def _fingerprint(unit: Episode | Chat, checker: Checker) -> Fingerprint:

@@ -19,7 +19,6 @@ from mypt_cli.jsonl.paths import expand
 from mypt_cli.jsonl.records import record_blocks
 from mypt_lint.dataset.fingerprints import Fingerprint, digest, plain
 from mypt_lint.dataset.passages import Hashes, Index, sketches
-from mypt_records.shapes import read, shape_of
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.findings import Finding
 
@@ -38,10 +37,7 @@ class Reserved(NamedTuple):
 
 
 def reserved_in(paths: Sequence[str]) -> list[Reserved]:
-    """Returns the texts in files of records, or of lines. Raises UsageError.
-
-    Of chats, these are the user's messages; of other records, all their strings.
-    """
+    """Returns the texts in files of records, or of lines. Raises UsageError."""
     out: list[Reserved] = []
     for source in expand(list(paths)):
         path = source.path
@@ -51,6 +47,8 @@ def reserved_in(paths: Sequence[str]) -> list[Reserved]:
             out += [Reserved(line, f"{path}:{i}") for i, line in enumerate(lines, 1)]
             continue
         for block in record_blocks(source):
+            if block.broken or block.too_long:
+                raise UsageError(f"{path}: {block.broken or 'a line is too long'}; fix the file")
             for row, raw in enumerate(block.lines(), block.first_row):
                 try:
                     record = loads(raw.decode("utf-8-sig"))
@@ -61,21 +59,17 @@ def reserved_in(paths: Sequence[str]) -> list[Reserved]:
 
 
 def _texts_of(record: Any, where: str) -> Iterator[Reserved]:
-    chat = read(record, shape) if (shape := shape_of(record)) else None
-    if chat is not None and chat.messages:
-        for message in chat.messages:
-            if message.role == "user":
-                yield Reserved(message.text, where)
-        return
+    """Yields all strings of a record; questions are those of a user, or under the key of one."""
     stack = [("", record)]
     while stack:
         key, value = stack.pop()
         if isinstance(value, str):
             yield Reserved(value, where, key in _QUESTIONS)
-        elif isinstance(value, dict):
-            stack += value.items()
         elif isinstance(value, list):
             stack += [(key, item) for item in value]
+        elif isinstance(value, dict):
+            asked = value.get("role", value.get("from")) in ("user", "human")
+            stack += [("question" if asked else name, item) for name, item in value.items()]
 
 
 class Evaluation:

@@ -12,14 +12,15 @@ from itertools import groupby
 from typing import NamedTuple
 from unicodedata import combining, normalize
 
-from mypt_records import chat as chats
 from mypt_records.chat import Chat
-from mypt_spec.episode import Episode, Message, events_of
+from mypt_spec.episode import Episode
 from mypt_spec.history import turn_starts
 from mypt_spec.table import TokenTable
 
 _MARKS = re.compile(r"[^\w\s\x00-\u02ff]{32,}")  # long runs that may be accents
 _UNPROMPTED = ("system", "developer")  # texts that conversations have in common
+_KINDS = {"assistant": "answer", "user": "question"}
+_BETWEEN = " \0 "  # so that white space at the end of a text is that of the end of a message
 _encode = json.JSONEncoder(sort_keys=True).encode
 
 
@@ -32,107 +33,104 @@ class Answer(NamedTuple):
     at: str
 
 
+class _Turn(NamedTuple):
+    """A message: its structure, all that it says, its plain text, what it is, and its pointer."""
+
+    head: str
+    text: str
+    said: str
+    kind: str
+    at: str
+
+
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
     """What is compared of a conversation.
 
-    `everything` is the digest of all of it, `toolless` that of all but the declared tools (None
-    where none can be declared), `plain` that of all with its texts made plain. `answers` are the
-    answers of the model that have a text; of chats with two answers, or with a label, there are
-    none, as the same prompt is meant to have several there. `final` is the text of the last one.
-    `questions` are the user's messages, made plain, with their pointers. `text` is what is said,
-    made plain, without system prompts.
+    `everything` is the digest of all of it, `toolless` that of all but the declared tools, `plain`
+    that of all with its texts made plain. `answers` are the answers of the model that have a text,
+    `final` is the text of the last one. What `is_judged`, with two answers or a label, has one of
+    `answers`: the digest of what is judged, and that of the judgement. `questions` are the user's
+    messages, made plain, with their pointers. `text` is what is said, made plain, without system
+    prompts.
     """
 
     everything: int
-    toolless: int | None
+    toolless: int
     plain: int
     answers: tuple[Answer, ...]
     final: str | None
     questions: tuple[tuple[str, str], ...]
     text: str
+    is_judged: bool
 
     def question_digests(self) -> list[int]:
         """Returns the digest of each of the first questions, up to all of them."""
-        texts = [text for text, _ in self.questions]
-        return _running(texts)[1:]
+        return _running([text for text, _ in self.questions])[1:]
 
 
 def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
-    messages, openers = episode.messages, table.openers
-    said = [(m.role, m.attrs, [(p.kind, p.attrs, p.text) for p in m.parts]) for m in messages]
-    plain_parts = [[plain(p.text) for p in m.parts] for m in messages]
-    contexts = _running(map(repr, said))
-    answers = tuple(
-        Answer(contexts[i], digest(repr(said[i][2])), m.text, m.parts[-1].at.pointer)
-        for i, m in enumerate(messages)
-        if m.role in openers and openers[m.role].body_by_model and m.text.strip()
-    )
-    return Fingerprint(
-        _written(messages, table),
-        None,
-        digest(
-            repr([(m.role, m.attrs, [p.kind for p in m.parts]) for m in messages] + plain_parts)
-        ),
-        answers,
-        answers[-1].text if answers else None,
-        tuple(
-            (plain(m.text), next((p.at.pointer for p in m.parts if p.kind == "text"), ""))
-            for m in (messages[i] for i in turn_starts(messages, table))
-        ),
-        " ".join(
-            [
-                text
-                for m, texts in zip(messages, plain_parts, strict=True)
-                for text in texts
-                if m.role not in _UNPROMPTED
-            ]
-        ),
-    )
+    openers, starts = table.openers, set(turn_starts(episode.messages, table))
+    turns = []
+    for i, m in enumerate(episode.messages):
+        by_model = m.role in openers and openers[m.role].body_by_model and m.text.strip()
+        kind = "answer" if by_model else "question" if i in starts else m.role
+        places = [p.at.pointer for p in m.parts if by_model or p.kind == "text"] or [""]
+        head = repr((m.role, m.attrs, [(p.kind, p.attrs) for p in m.parts]))
+        texts = _BETWEEN.join([p.text for p in m.parts])
+        turns.append(_Turn(head, texts, m.text, kind, places[-1 if by_model else 0]))
+    return _of_turns(turns, len(turns))
 
 
 def of_chat(chat: Chat) -> Fingerprint:
     """Returns what is compared of a chat. Ids of calls do not count."""
-    everything = (*chat.messages, *chat.rejected)
-    raw = [m.text for m in everything]
-    texts = [plain(text) for text in raw]
-    heads = [f"{m.role}\0{_beside(m)}\0" for m in everything]
-    exact = list(map(str.__add__, heads, raw))
+    turns = []
+    for m in (*chat.messages, *chat.rejected):
+        said = text = m.text
+        kind, at = _KINDS.get(m.role, m.role), m.at
+        if kind == "answer":
+            kind, at = kind if said.strip() else "", m.content[0].at if m.content else at
+        if m.thoughts or m.calls or m.media:
+            calls = [[c.name.text, c.arguments and c.arguments.value] for c in m.calls]
+            thoughts = [thought.text for thought in m.thoughts]
+            beside = _encode([thoughts, calls, [item.value for item in m.media]])
+            text = f"{beside}{_BETWEEN}{said}"
+        turns.append(_Turn(m.role, text, said, kind, at))
     label = "" if chat.label is None else repr(chat.label.value)
     tools = _encode([tool.value for tool in chat.tools]) if chat.tools else ""
-    count = len(chat.messages)
-    toolless = "\0".join([label, str(count), *exact])
+    return _of_turns(turns, len(chat.messages), label, tools, chat.shared)
+
+
+def _of_turns(
+    turns: Sequence[_Turn], count: int, label: str = "", tools: str = "", shared: int = 0
+) -> Fingerprint:
+    """Returns what is compared of messages; those after the first `count` are the other answer."""
+    exact = [f"{t.head}\0{t.text}" for t in turns]
+    texts = [plain(t.text) for t in turns]
     contexts = _running([tools, *exact[:count]])[1:]
-    answers = [
-        Answer(contexts[i], digest(exact[i]), raw[i], m.content[0].at if m.content else m.at)
-        for i, m in enumerate(chat.messages)
-        if m.role == "assistant" and raw[i].strip()
-    ]
+    toolless = "\0".join([label, str(count), *exact])
+    answers = tuple(
+        Answer(contexts[i], digest(exact[i]), t.said, t.at)
+        for i, t in enumerate(turns[:count])
+        if t.kind == "answer"
+    )
+    final = answers[-1].text if answers else None
+    is_judged = bool(label) or count < len(turns)
+    if is_judged:
+        sides = ["\0".join(exact[shared:count]), "\0".join(exact[count:])]
+        judged = "\0".join([tools, *exact[:shared], *sorted(sides)])
+        answers = (Answer(digest(judged), digest(label or sides[0]), "", ""),)
+    heads = [t.head for t in turns]
     return Fingerprint(
         digest(f"{tools}\0{toolless}"),
         digest(toolless),
-        digest("\0".join([tools, label, str(count), *map(str.__add__, heads, texts)])),
-        () if chat.rejected or label else tuple(answers),
-        answers[-1].text if answers else None,
-        tuple((texts[i], m.at) for i, m in enumerate(chat.messages) if m.role == "user"),
-        " ".join(
-            part
-            for head, text, m in zip(heads, texts, everything, strict=True)
-            if m.role not in _UNPROMPTED
-            for part in (head[len(m.role) + 1 :], text)
-        ),
+        digest("\0".join([tools, label, str(count), *heads, *texts])),
+        answers,
+        final,
+        tuple((plain(t.said), t.at) for t in turns[:count] if t.kind == "question"),
+        " ".join(text for text, t in zip(texts, turns, strict=True) if t.kind not in _UNPROMPTED),
+        is_judged,
     )
-
-
-def _beside(message: chats.Message) -> str:
-    """Returns what a message says beside its text, without pointers and ids."""
-    if not (message.thoughts or message.calls or message.media):
-        return ""
-    calls = [
-        [c.name.text, None if c.arguments is None else c.arguments.value] for c in message.calls
-    ]
-    thoughts = [thought.text for thought in message.thoughts]
-    return _encode([thoughts, calls, [item.value for item in message.media]])
 
 
 def _running(texts: Iterable[str]) -> list[int]:
@@ -174,8 +172,3 @@ def _in_order(run: re.Match[str]) -> str:
             for char in (sorted(group, key=combining) if marks else group)
         ]
     )
-
-
-def _written(messages: Sequence[Message], table: TokenTable) -> int:
-    """Returns the digest of messages, character for character."""
-    return digest("\0".join(e.text for e in events_of(messages, table)))

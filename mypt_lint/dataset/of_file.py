@@ -3,6 +3,7 @@
 One counter a file; nothing of a record is kept.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from math import log2
 from typing import Any
@@ -20,6 +21,7 @@ _LONGER = 0.8  # the share of pairs in which the better answer is the longer one
 _RARE = 0.1  # the share of the rarer label
 _BINS = 8  # bins of lengths from one power of two to the next
 _COMMON = 0.95  # the share of records that have a key
+_SYSTEM = "a system prompt"
 _KEY_SETS = 1 << 12  # sets of keys; with more, keys are data
 
 
@@ -35,7 +37,9 @@ class FileCounts:
     def add(self, row: int, record: Any, unit: Any) -> None:
         self.last_row = row
         if isinstance(record, dict) and len(self._key_sets) < _KEY_SETS:
-            self._key_sets.setdefault(tuple(record), [0, row])[0] += 1
+            prompt = [_SYSTEM] if any(m.role == "system" for m in unit.messages) else []
+            keys = (*map(json.dumps, record), *prompt)
+            self._key_sets.setdefault(keys, [0, row])[0] += 1
         if not isinstance(unit, Chat):
             return
         if unit.rejected:
@@ -79,15 +83,15 @@ class FileCounts:
         if len(self._key_sets) >= _KEY_SETS:
             return
         total = sum(count for count, _ in self._key_sets.values())
-        for key in sorted({key for keys in self._key_sets for key in keys} - {OPT_OUT}):
+        for key in sorted({key for keys in self._key_sets for key in keys} - {f'"{OPT_OUT}"'}):
             without = [entry for keys, entry in self._key_sets.items() if key not in keys]
             missing = sum(count for count, _ in without)
             if 0 < missing <= (1 - _COMMON) * total:
                 message = (
-                    f'"{key}" is in {total - missing} of {total} records; the first without it is '
+                    f"{key} is in {total - missing} of {total} records; the first without it is "
                     f"record {min(row for _, row in without)}"
                 )
-                hint = "add the key, with null if there is no value, or drop the records"
+                hint = "add it (a key without a value has null), or drop the records"
                 yield Finding("MYP619", message, help=hint)
 
 

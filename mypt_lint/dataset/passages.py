@@ -8,7 +8,7 @@ depends on that text alone: no seed, no order, no machine.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 _ROWS, _BANDS = 6, 10
 _COLUMNS = _ROWS * _BANDS
 SIGNATURE = _COLUMNS + 4  # bytes: the last ones identify the numbers in a text
-NEAR = 0.85  # the least share of equal bytes of the signatures of near duplicates
+_NEAR = 0.85  # the least share of equal bytes of the signatures of near duplicates
 SKETCH = 8  # passages that are kept of a text of the index
 _LENGTH = 8  # words of a passage of the index
 _SHARE = 0.6  # of the kept passages of a text, in one record
@@ -26,7 +26,7 @@ _FEWEST = 3  # passages of a text of the index: ten words
 _SHINGLE = 3  # words
 _LEAST = 20  # words of a text whose near duplicates are looked for
 _MOST = 1 << 20  # characters of a text: more are not read
-_AT_ONCE = 256  # texts
+_AT_ONCE, _PAIRS = 256, 1 << 16  # texts and pairs that are compared at once
 _SPACE = 32
 _LETTERS = bytes(
     ord(chr(i).lower()) if chr(i).isalnum() else _SPACE for i in range(128)
@@ -136,39 +136,30 @@ def _top(values: Any) -> Any:
 
 
 def sketches(texts: Sequence[str]) -> Any:
-    """Returns what the index keeps of texts: (texts, SKETCH) of uint32, filled up with zeros.
-
-    That is the least hashes of the passages that no other text has. Short texts have none, and of
-    equal ones only the first has some.
-    """
-    grams: list[Any] = []
-    seen: set[bytes] = set()
+    """Returns the least hashes of passages of texts: (texts, SKETCH) of uint32, the rest zeros."""
+    out = np.zeros((len(texts), SKETCH), np.uint32)
     for first in range(0, len(texts), _AT_ONCE):
         values, bounds, _ = passages(words(texts[first : first + _AT_ONCE]))
-        for start, end in pairwise(bounds):
-            gram = np.unique(_top(values[start:end]))
-            key = gram.tobytes()
-            grams.append(gram[:0] if key in seen else gram)
-            seen.add(key)
-    out = np.zeros((len(grams), SKETCH), np.uint32)
-    found, counts = np.unique(np.concatenate([out[0:0].ravel(), *grams]), return_counts=True)
-    shared = found[counts > 1]
-    for row, gram in zip(out, grams, strict=True):
-        own = gram[~np.isin(gram, shared)][:SKETCH]
-        if len(own) >= _FEWEST:
-            row[: len(own)] = own
+        for row, (start, end) in zip(out[first:], pairwise(bounds), strict=False):
+            least = np.unique(_top(values[start:end]))[:SKETCH]
+            row[: len(least)] = least
     return out
 
 
 class Index:
-    """Finds texts most of whose passages are in a text, by their sketches."""
+    """Finds texts most of whose passages are in a text, by their sketches.
+
+    Passages that several texts have do not count, but for equal texts: of those, the first counts.
+    """
 
     def __init__(self, sketch: Any) -> None:
-        owners, columns = np.nonzero(sketch)
-        values = sketch[owners, columns]
-        order = np.argsort(values, kind="stable")
-        self._values, self._owners = values[order], owners[order]
-        self._sizes = np.count_nonzero(sketch, axis=1)
+        kept = np.unique(sketch, axis=0, return_index=True)[1]
+        items, columns = np.nonzero(sketch[kept])
+        self._values, at, counts = np.unique(
+            sketch[kept][items, columns], return_index=True, return_counts=True
+        )
+        self._values, self._owners = self._values[counts == 1], kept[items[at[counts == 1]]]
+        self._sizes = np.bincount(self._owners, minlength=len(sketch))
         self._filter = np.zeros(1 << 20, bool)
         self._filter[self._values >> np.uint32(12)] = True
 
@@ -190,27 +181,27 @@ class Index:
         return {text: -item for text, (_, item) in best.items()}
 
 
-def likeness(signed: Any, some: Any, others: Any) -> Any:
-    """Returns how much of two texts is the same, about, for each pair; 0 if numbers differ."""
-    equal = signed[some] == signed[others]
-    return equal[..., :_COLUMNS].mean(axis=-1) * equal[..., _COLUMNS:].all(axis=-1)
+def first_near(signed: Any) -> Any:
+    """Returns the number of the first signature that is nearly the same, for each signature.
 
-
-def near_pairs(signed: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields arrays (later, earlier) of signatures that may be of near duplicates.
-
-    A signature is compared with the first and the last one before it with an equal band, so time
-    and memory are linear, whatever the data.
+    A signature is compared with the first and the last one before it that have an equal band, so
+    time and memory are linear, whatever the data. Numbers in the texts must be the same.
     """
-    numbers = np.flatnonzero(signed[:, 0])
+    out, numbers = np.arange(len(signed)), np.flatnonzero(signed[:, 0])
     for band in range(_BANDS):
         keys = np.zeros(len(numbers), np.uint64)
         for column in range(band * _ROWS, (band + 1) * _ROWS):
             keys = keys << np.uint64(8) | signed[numbers, column].astype(np.uint64)
         order = np.argsort(keys, kind="stable")
         same = np.flatnonzero(keys[order][1:] == keys[order][:-1]) + 1
-        new = np.ones(len(order), bool)
-        new[same] = False
-        first = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
-        for before in (first[same], same - 1):
-            yield numbers[order[same]], numbers[order[before]]
+        first = np.arange(len(order))
+        first[same] = 0
+        first = np.maximum.accumulate(first)
+        for at in range(0, len(same), _PAIRS):
+            later = same[at : at + _PAIRS]
+            for before in (first[later], later - 1):
+                some, others = numbers[order[later]], numbers[order[before]]
+                equal = signed[some] == signed[others]
+                share = equal[:, :_COLUMNS].mean(axis=1) * equal[:, _COLUMNS:].all(axis=1)
+                np.minimum.at(out, some[share >= _NEAR], others[share >= _NEAR])
+    return out

@@ -16,7 +16,6 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import suppressed
 from mypt_lint.dataset.compare import DataSet, episode_of, within
 from mypt_lint.dataset.fingerprints import of_episode
-from mypt_lint.dataset.records import DigestSet
 from mypt_lint.dataset.whitespace import CODES, untidy
 from mypt_lint.fix.apply import Codes, Fixer
 from mypt_lint.places.json_edit import edited_at_once
@@ -38,7 +37,8 @@ class Repairs:
                 place = item.finding.code, item.filename
                 self._rows.setdefault(place, set()).add(item.number)
         self.active = any(group.checker.codes & CODES for group in groups)
-        self._there = tuple(map(DigestSet, (data.records.everything, data.records.contexts)))
+        there = data.records.digests[0], data.records.answers[0]
+        self._there: tuple[set[int], ...] = tuple(set(column.tolist()) for column in there)
         # Digests of episodes and of what is before an answer, to those after.
         self._moved: tuple[dict[int, int], ...] = ({}, {})
 

@@ -134,6 +134,10 @@ def rescale_to_unit(numbers: List[float]) -> List[float]:
     assert shares.max() >= 0.6
 
 
+def prompted(text: str) -> Record:
+    return build.chat({"role": "system", "content": "S"}, user(text), assistant(text))
+
+
 def pair(chosen: str, rejected: str) -> Record:
     return {"prompt": "Q", "chosen": chosen, "rejected": rejected}
 
@@ -155,11 +159,26 @@ def labelled(text: str, label: bool) -> Record:
         ([chat(f"{i}", f"{i}", **({"id": i} if i != 7 else {})) for i in range(20)], "MYP619"),
         ([chat(f"{i}", f"{i}", **({"id": i} if i != 7 else {})) for i in range(19)], ""),
         ([chat(f"{i}", f"{i}", **{f"k{i}": 1}) for i in range(40)], ""),
+        ([prompted(f"{i}") for i in range(39)] + [chat("39", "39")], "MYP619"),
     ],
 )  # fmt: skip
 def test_findings_of_a_file(codes: Any, records: list[Record], code: str) -> None:
     write("a.jsonl", *records)
     assert codes("a.jsonl", "--ignore", "MYP607") == [f"a.jsonl:{len(records)} {code}"] * bool(code)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code"),
+    [
+        (pair(RIVER, "No."), pair("No.", RIVER), "MYP620"),
+        (pair(RIVER, "No."), pair(RIVER, "Yes."), "MYP613"),
+        (labelled(RIVER, True), labelled(RIVER, False), "MYP620"),
+        (labelled(RIVER, True), labelled(RIVER, True), "MYP601"),
+    ],
+)
+def test_judgements(codes: Any, first: Record, second: Record, code: str) -> None:
+    write("a.jsonl", first, second)
+    assert codes("a.jsonl") == [f"a.jsonl:2 {code}"]
 
 
 def test_standard_input_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
