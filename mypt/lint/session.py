@@ -30,7 +30,6 @@ from mypt_lint.report.overview import (
     CLEAN,
     FAILED,
     FINDINGS,
-    FileFacts,
     Overview,
     file_lines,
     judge,
@@ -187,7 +186,7 @@ class _Session:
         chunks = chain(_prepared(prepared, codes), self._templates(codes))
         unit = "episode" if prepared else "conversation" if not options.paths else ""
         total, overview = self.report(groups, chunks, output=options.output, unit=unit)
-        for line in file_lines(overview.files, total.unit_name):
+        for line in file_lines(overview.files):
             self.say(Display(sys.stderr).line(line))
         self.say(summary_line(total))
         self.say(plan.left_out.line("--show-settings lists them, "))
@@ -300,7 +299,9 @@ class _Session:
             size = sum((s.size or 0) * (_PACKED if s.compressed else 1) for s in sources)
             every = max(1, size // _SAMPLE)
             groups = [g._replace(checker=replace(g.checker, profiled=every)) for g in groups]
-        files = [FileFacts(s.path, g.about) for g in groups for s in g.sources]
+        files = [
+            (s.path, g.about, Summary(unit_name=total.unit_name)) for g in groups for s in g.sources
+        ]
         at = 0
         paths = [source.path for source in sources]
         with Outputs(places, paths, show_all=options.show_all) as out:
@@ -309,7 +310,8 @@ class _Session:
                     bar.at(chunk.position)
                     total.add(chunk.summary)
                     if at < len(files):
-                        files[at].add(chunk.summary)
+                        chunk.summary.profile = None  # it is of all files
+                        files[at][2].add(chunk.summary)
                         at += chunk.summary.files
                     keys |= chunk.keys if wants_all else chunk.keys & accepted
                     for item in chunk.findings:

@@ -20,6 +20,7 @@ from mypt_spec.episode import Episode
 from mypt_spec.history import turn_starts
 
 _BYTES_A_TOKEN = 4  # of UTF-8, where no vocabulary counts
+_json = json.JSONEncoder(ensure_ascii=False).encode
 _DIGITS = 3  # of lengths, which are rounded: so there are few of them
 
 
@@ -88,9 +89,3 @@ def _text(message: Any) -> str:
     """Returns all that a message of a chat says."""
     calls = [c.name.text + _json(c.arguments and c.arguments.value) for c in message.calls]
     return "".join([*(t.text for t in (*(message.content or ()), *message.thoughts)), *calls])
-
-
-def _json(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)

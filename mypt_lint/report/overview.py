@@ -19,32 +19,17 @@ _FAULT = "MYP901"  # of the linter itself
 
 
 @dataclass(slots=True)
-class FileFacts:
-    """What a file is, and what was found in it."""
-
-    name: str
-    about: str
-    units: int = 0
-    faulty: int = 0
-    findings: int = 0
-
-    def add(self, part: Summary) -> None:
-        self.units += part.units
-        self.faulty += part.faulty
-        self.findings += sum(part.by_severity.values())
-
-
-@dataclass(slots=True)
 class Overview:
-    """The verdict of a run, the files in order, and checks that did not run, each with an option.
+    """The verdict of a run, and checks that did not run, each with an option.
 
-    `above` says of each rule by how much it exceeds its rate.
+    `above` says of each rule by how much it exceeds its rate. `files` are in order: their names,
+    what they hold, and their counts.
     """
 
     status: int
     verdict: str
     above: list[str]
-    files: list[FileFacts] = field(default_factory=list)
+    files: list[tuple[str, str, Summary]] = field(default_factory=list)
     unchecked: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -86,18 +71,19 @@ def unchecked(checkers: Iterable[Checker], settings: Settings) -> list[tuple[str
     return [(what, option) for missing, what, option in rows if missing and every]
 
 
-def file_lines(files: Sequence[FileFacts], unit: str) -> list[str]:
+def file_lines(files: Sequence[tuple[str, str, Summary]]) -> list[str]:
     """Returns what each file is and whether it is clean, in aligned columns, the faulty ones first.
 
     None where all are of one kind, which the run has said already.
     """
-    if len({file.about for file in files}) < 2:
-        return []
-    shown = sorted(files, key=lambda file: (-file.faulty, file.name))[:_LISTED]
-    columns = [max(len(getattr(file, name)) for file in shown) for name in ("name", "about")]
-    out = [
-        f"{f.name:<{columns[0]}}  {f.about:<{columns[1]}}  {counted(f.units, unit)}, "
-        f"{f'{f.faulty} faulty' if f.faulty else 'clean'}"
-        for f in shown
+    shown = sorted(files, key=lambda file: (-file[2].faulty, file[0]))[:_LISTED]
+    wide = [
+        max([0, *map(len, column)]) for column in ([f[0] for f in shown], [f[1] for f in shown])
     ]
-    return [*out, f"... and {len(files) - _LISTED} more files"] if len(files) > _LISTED else out
+    out = [
+        f"{name:<{wide[0]}}  {about:<{wide[1]}}  {counted(counts.units, counts.unit_name)}, "
+        f"{f'{counts.faulty} faulty' if counts.faulty else 'clean'}"
+        for name, about, counts in shown
+    ]
+    out += [f"... and {len(files) - _LISTED} more files"] * (len(files) > _LISTED)
+    return out if len({about for _, about, _ in files}) > 1 else []

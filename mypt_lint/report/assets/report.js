@@ -100,7 +100,7 @@ top_.append(tiles);
 const cards = byId("facets");
 if (data.rules.length) cards.append(card("Rules", `findings, and share of ${data.unit_name}s; choose to filter`, bars(data.rules.map(([code, name, look, count, units]) => (
   { value: code, label: `${code} ${name}`, count, look, number: `${number(count)} \u00b7 ${rate(units, data.units)}`, title: `${code} ${name}: ${counted(count, "finding")} in ${counted(units, data.unit_name)}` })), "code")));
-if (data.files.length) cards.append(card("Files", `what they hold, and findings${data.more ? `; ${number(data.more)} more files` : ""}`, bars(data.files.map(({ name, about, units, faulty, findings: count }) => (
+if (data.files.length) cards.append(card("Files", `what they hold, and findings${data.more ? `; ${number(data.more)} more files` : ""}`, bars(data.files.map(([name, about, units, faulty, count]) => (
   { value: name, label: name, note: about, count, look: count ? "warning" : "", number: count ? `${number(count)} in ${number(faulty)} of ${number(units)}` : `${number(units)} clean` })), "file")));
 if (facts && facts.lengths) cards.append(histogram(`Tokens of a record${guess ? ", estimated" : ""}`, facts.lengths, "tokens"));
 if (facts && facts.turns) cards.append(histogram("Turns of a record", facts.turns, "turns"));

@@ -5,7 +5,6 @@ data of the page and never markup (`mypt_cli.page`).
 """
 
 from collections import Counter
-from dataclasses import asdict
 from importlib.resources import files
 from typing import Any, TextIO
 
@@ -50,30 +49,32 @@ class Report(Lines):
         })  # fmt: skip
 
     def finish(self, summary: Summary) -> None:
-        overview = asdict(self.overview_of(summary))
-        files_ = sorted(overview["files"], key=lambda file: (-file["findings"], file["name"]))
-        overview["files"] = [f | {"name": self._short(f["name"])} for f in files_[:_FILES]]
-        data = (
-            overview
-            | {
-                "version": __version__,
-                "line": summary_line(summary),
-                "more": max(0, len(files_) - _FILES),
-                "rules": [
-                    [code, RULES[code].name, severity, count, summary.units_by_code[code]]
-                    for (code, severity), count in sorted(
-                        summary.graded.items(), key=lambda item: (-item[1], item[0])
-                    )
-                ],
-                "facts": summary.profile.facts() if summary.profile else None,
-                "findings": self._shown,
-                "severities": summary.by_severity,
-            }
-            | {
-                key: getattr(summary, key)
-                for key in ("unit_name", "units", "faulty", "in_baseline")
-            }
-        )
+        overview, counts = self.overview_of(summary), summary.graded
+        files_ = sorted(overview.files, key=lambda file: (-file[2].by_severity.total(), file[0]))
+        data = {
+            "status": overview.status,
+            "verdict": overview.verdict,
+            "above": overview.above,
+            "unchecked": overview.unchecked,
+            "files": [
+                [self._short(name), about, part.units, part.faulty, part.by_severity.total()]
+                for name, about, part in files_[:_FILES]
+            ],
+            "version": __version__,
+            "line": summary_line(summary),
+            "more": max(0, len(files_) - _FILES),
+            "rules": [
+                [code, RULES[code].name, severity, count, summary.units_by_code[code]]
+                for (code, severity), count in sorted(counts.items(), key=lambda i: (-i[1], i[0]))
+            ],
+            "facts": summary.profile.facts() if summary.profile else None,
+            "findings": self._shown,
+            "severities": summary.by_severity,
+            "unit_name": summary.unit_name,
+            "units": summary.units,
+            "faulty": summary.faulty,
+            "in_baseline": summary.in_baseline,
+        }
         folder = files("mypt_lint") / "report" / "assets"
         text = page(folder, "report.html", ["report.css"], ["report.js"], data)
         self._stream.write(text.decode())

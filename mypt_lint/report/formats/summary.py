@@ -1,12 +1,11 @@
 """Prints a page of Markdown for a CI run: the verdict, each rule, what the data holds.
 
-On a terminal it is the same page, with aligned columns and nothing escaped.
+On a terminal, the page is laid out.
 """
 
 import html
 import re
 from collections.abc import Sequence
-from shutil import get_terminal_size
 from typing import TextIO
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary
@@ -26,7 +25,7 @@ class Report(Lines):
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._first: dict[str, Diagnostic] = {}
-        self._on_terminal, self._has_bars = stream.isatty(), self._display.encoding == "utf-8"
+        self._page, self._has_bars = "", self._display.encoding == "utf-8"
 
     def finding(self, diagnostic: Diagnostic) -> None:
         self._first.setdefault(diagnostic.finding.code, diagnostic)
@@ -34,24 +33,31 @@ class Report(Lines):
     def finish(self, summary: Summary) -> None:
         overview, unit = self.overview_of(summary), f">{summary.unit_name}s"
         mark = ("✅ " if overview.status == CLEAN else "❌ ") * self._has_bars
-        self._write(f"### {mark}mypt-lint {overview.verdict}\n")
+        self._page += f"### {mark}mypt-lint {overview.verdict}\n"
         for line in (summary_line(summary), *overview.above):
-            self._write(f"\n{self.cell(line)}\n")
+            self._page += f"\n{self.cell(line)}\n"
         self._table("code", "rule", ">findings", unit, "first", rows=[
             [code, RULES[code].name if code in RULES else "", n, summary.units_by_code[code],
              self._place(code)]
             for code, n in sorted(summary.by_code.items(), key=lambda item: (-item[1], item[0]))
         ])  # fmt: skip
         self._data(summary)
-        files = sorted(overview.files, key=lambda file: (-file.findings, file.name))
+        files = sorted(overview.files, key=lambda file: (-file[2].by_severity.total(), file[0]))
         self._table("file", unit, ">faulty", ">findings", "holds", rows=[
-            [self.cell(f.name), f.units, f.faulty, f.findings, f.about]
-            for f in files[:_FILES] if len(files) > 1
+            [self.cell(name), counts.units, counts.faulty, counts.by_severity.total(), about]
+            for name, about, counts in files[:_FILES] if len(files) > 1
         ])  # fmt: skip
         if len(files) > _FILES:
-            self._write(f"\n{len(files) - _FILES:,} more files\n")
+            self._page += f"\n{len(files) - _FILES:,} more files\n"
         rows = [[self.cell(what), f"`{option}`"] for what, option in overview.unchecked]
         self._table("not checked", "needs", rows=rows)
+        if not self._stream.isatty():
+            self._stream.write(self._page)
+            return
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console(file=self._stream).print(Markdown(self._page))
 
     def _data(self, summary: Summary) -> None:
         """Writes what the records hold, if that was counted."""
@@ -82,31 +88,11 @@ class Report(Lines):
 
     def _table(self, *head: str, rows: Sequence[Sequence[str | int]]) -> None:
         """Writes a table, if it has rows; a column whose head begins with `>` holds numbers."""
-        right = [name.startswith(">") for name in head]
-        lines = [[name.removeprefix(">") for name in head]]
-        lines += [[f"{c:,}" if isinstance(c, int) else c for c in row] for row in rows]
-        if rows and self._on_terminal:
-            self._aligned(lines, right)
-        elif rows:
-            first, *others = [f"| {' | '.join(line)} |" for line in lines]
-            rule = "|".join("--:" if numbers else "---" for numbers in right)
-            self._write("\n".join(["", first, f"|{rule}|", *others, ""]))
-
-    def _aligned(self, lines: list[list[str]], right: Sequence[bool]) -> None:
-        from rich.cells import cell_len, set_cell_size
-
-        widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-        lines.insert(1, ["-" * cell_len(name) for name in lines[0]])
-        self._write("\n")
-        for line in lines:
-            cells = []
-            for cell, width, numbers in zip(line, widths, right, strict=True):
-                blank = " " * (width - cell_len(cell))
-                cells.append(blank + cell if numbers else cell + blank)
-            text, columns = "  ".join(cells).rstrip(), get_terminal_size().columns
-            if cell_len(text) > columns:
-                text = set_cell_size(text, columns - 1) + self._display.ellipsis
-            self._write(f"{text}\n")
+        rule = "|".join("--:" if name.startswith(">") else "---" for name in head)
+        lines = [[name.removeprefix(">") for name in head], *rows]
+        cells = [[f"{c:,}" if isinstance(c, int) else c for c in line] for line in lines]
+        first, *others = [f"| {' | '.join(line)} |\n" for line in cells]
+        self._page += "".join(["\n", first, f"|{rule}|\n", *others]) if rows else ""
 
     def _place(self, code: str) -> str:
         diagnostic = self._first.get(code)
@@ -117,8 +103,4 @@ class Report(Lines):
         return self.cell(f"{diagnostic.filename}:{diagnostic.at} {cut}")
 
     def cell(self, text: str) -> str:
-        text = self._display.line(text)
-        return text if self._on_terminal else _SPECIAL.sub(r"\\\1", html.escape(text, quote=False))
-
-    def _write(self, text: str) -> None:
-        self._stream.write(self._display.line(text, keep="\n"))
+        return _SPECIAL.sub(r"\\\1", html.escape(self._display.line(text), quote=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from mypt.lint.cli import main
 from mypt_lint.check.diagnostic import Diagnostic, Snippet, Summary
 from mypt_lint.report.formats import html
-from mypt_lint.report.overview import FileFacts, Overview
+from mypt_lint.report.overview import Overview
 from mypt_spec.findings import Finding
 from tests.support.build import assistant, chat, native, user, write
 from tests.support.rendering import rendered
@@ -41,7 +42,7 @@ def test_texts_are_no_markup() -> None:
     assert "<img" not in page.partition('id="data">')[2].partition("</script>")[0]
     assert not re.search("[\u202e\x1b]", page)
     data = data_of(page)
-    assert data["files"][0]["name"].endswith("<img src=x onerror=alert(3)>.jsonl")
+    assert data["files"][0][0].endswith("<img src=x onerror=alert(3)>.jsonl")
     assert (status, data["status"]) == (1, 1)
     assert any("<img src=x" in "".join(f["source"]) for f in data["findings"])
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
@@ -84,7 +85,8 @@ def test_the_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_many_files_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "_FILES", 2)
-    files = [FileFacts(f"{n}.jsonl", "mypt records", 1, n, n) for n in range(5)]
+    by = [Counter(error=n) for n in range(5)]
+    files = [(f"{n}.jsonl", "mypt records", Summary(by_severity=by[n])) for n in range(5)]
     overview = Overview(1, "failed", [], files)
     data = data_of(rendered("html", [], overview=overview))
-    assert ([f["name"] for f in data["files"]], data["more"]) == (["4.jsonl", "3.jsonl"], 3)
+    assert ([name for name, *_ in data["files"]], data["more"]) == (["4.jsonl", "3.jsonl"], 3)
