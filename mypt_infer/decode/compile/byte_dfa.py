@@ -150,9 +150,14 @@ def text_dfa(
     pending = {p: len(order) + i for i, p in enumerate(_PENDING)}
     exits: list[Symbol] = [*(("tag", t) for t in tags), *opening.values()]
     step = np.full((len(order) + len(pending), 256), DEAD, dtype=np.int32)
+    spelled = {byte for pattern in patterns for byte in pattern if byte != START}
     for codes, state in states.items():
         in_word = any(_ends(codes, word) for word in begun_words)
         for byte in range(0x80):
+            if byte not in spelled:  # it is in no pattern
+                if not in_word or IDENT.fullmatch(chr(byte)):
+                    step[state, byte] = states[()]
+                continue
             new = (*codes, byte)
             ending = next((e for e in ends if _ends(new, e)), None)
             if new in opening:
@@ -275,9 +280,12 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     names = ["esc", "u", "u0", "u00", "u000", "u001"]
     names_of_states = {n: len(order) + i for i, n in enumerate([*_PENDING, *names])}
     step = np.full((len(order) + len(names_of_states), 256), DEAD, dtype=np.int32)
+    step[: len(order), 0x20:0x7F] = states[()]
+    spelled = sorted({byte for codes in endings for byte in codes if 0x20 <= byte < 0x7F})
     for codes, state in states.items():
-        for byte in range(0x20, 0x7F):
+        for byte in spelled:
             new = (*codes, byte)
+            step[state, byte] = DEAD
             if not any(_ends(new, c) for c in endings):
                 step[state, byte] = _longest(new, states)
         step[state, QUOTE] = -2

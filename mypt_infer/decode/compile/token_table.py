@@ -5,8 +5,8 @@ is computed once for each process and leaf.
 
 Theory of operation. A token is a run of bytes, so it leads from a state to a state, to DEAD, or out
 of the leaf: then the rest of its bytes is read by what follows the leaf, and the exit is (symbol,
-rest). All tokens that begin with the same byte are walked together, one numpy step for each of
-their bytes, and once for each state that the first byte leads to. Tokens that do the same in all
+rest). All tokens are walked together, one numpy step for each of their bytes, and once for each
+state that their first byte leads to. Tokens that do the same in all
 states are one *kind*; of 150,000 tokens some thousand kinds are left, so no array has a column for
 each token. Distances are the shortest paths over tokens: how many tokens until each exit, which the
 decoder needs for its budgets.
@@ -68,13 +68,14 @@ def leaf_rows(leaf: ByteDfa, vocabulary: Vocabulary, ids: Iterable[int]) -> Rows
     kinds = np.zeros(vocabulary.size, dtype=np.int32)
     columns = [np.full((leaf.states, 1), DEAD, dtype=np.int32)]
     count = 1
+    blocks = []
     for byte, group in enumerate(vocabulary.by_first):
         reached, which = np.unique(leaf.step[:, byte], return_inverse=True)
-        if not len(group) or (reached == DEAD).all():
-            continue
-        # One row for each state that the byte leads to.
-        walked = np.array([_walk(leaf, vocabulary, group, int(r), exits) for r in reached])
-        alike, distinct = same_columns(walked)
+        if len(group) and (reached != DEAD).any():
+            blocks.append((group, reached, which))
+    walked = _walk(leaf, vocabulary, [block[:2] for block in blocks], exits)
+    for (group, reached, which), part in zip(blocks, walked, strict=True):
+        alike, distinct = same_columns(part.reshape(len(reached), len(group)))
         kinds[group] = count + alike
         columns.append(distinct[which])
         count += distinct.shape[1]
@@ -107,38 +108,38 @@ def same_columns(rows: Ints) -> tuple[Ints, Ints]:
 
 
 def _walk(
-    leaf: ByteDfa, vocabulary: Vocabulary, group: Ints, start: int, exits: dict[Exit, int]
-) -> Ints:
-    """Returns the effect of a group of tokens whose first byte leads to `start`.
+    leaf: ByteDfa, vocabulary: Vocabulary, blocks: list[tuple[Ints, Ints]], exits: dict[Exit, int]
+) -> list[Ints]:
+    """Returns the effect of groups of tokens from each of the states to which first bytes lead.
 
-    `start` is a state, DEAD or an exit. The result is in the order of the group.
+    A block is a group and these states, which may be DEAD or exits. The result has an array for
+    each block, with a row after another for its states, in the order of the group.
     """
-    out = np.full(len(group), DEAD, dtype=np.int32)
-    if start == DEAD:
-        return out
-    if start < DEAD:
-        symbol = leaf.exits[-2 - start]
-        rests = [(symbol, vocabulary.tokens[i][1:]) for i in group.tolist()]
-        return np.array([-2 - exits.setdefault(tail, len(exits)) for tail in rests], dtype=np.int32)
     data, begin = vocabulary.data, vocabulary.begin
-    current = np.full(len(group), start, dtype=np.int32)
-    # Where the next byte of each token is, and where its last one ends.
-    at, end = begin[group] + 1, begin[group + 1]
-    running = np.arange(len(group))
-    while True:
-        ended = at[running] == end[running]
-        out[running[ended]] = current[running[ended]]
-        running = running[~ended]
-        if not len(running):
-            return out
+    sizes = [len(group) * len(reached) for group, reached in blocks]
+    rows = [np.repeat(reached, len(group)) for group, reached in blocks]
+    current = np.concatenate([*rows, np.empty(0)]).astype(np.int32)
+    tiles = [np.tile(group, len(reached)) for group, reached in blocks]
+    tokens = np.concatenate([*tiles, np.empty(0)]).astype(np.int32)
+    # Where the next byte of each token is.
+    at = begin[tokens] + 1
+    left = [np.flatnonzero(current < DEAD)]
+    running = np.flatnonzero(current >= 0)
+    while len(running := running[at[running] < begin[tokens[running] + 1]]):
         then = leaf.step[current[running], data[at[running]]]
         current[running] = then
         at[running] += 1
-        for i in running[then < DEAD].tolist():
-            tail = vocabulary.tokens[group[i]][at[i] - begin[group[i]] :]
-            symbol = leaf.exits[-2 - int(current[i])]
-            out[i] = -2 - exits.setdefault((symbol, tail), len(exits))
+        left.append(running[then < DEAD])
         running = running[then >= 0]
+    # Exits have numbers in the order of states, then of the bytes up to them.
+    places, depths = np.concatenate(left), np.repeat(np.arange(len(left)), [*map(len, left)])
+    lengths = [len(group) for group, reached in blocks for _ in reached]
+    row = np.searchsorted(np.cumsum(lengths), places, side="right")
+    for i in places[np.lexsort((places, depths, row))].tolist():
+        tail = vocabulary.tokens[tokens[i]][at[i] - begin[tokens[i]] :]
+        symbol = leaf.exits[-2 - int(current[i])]
+        current[i] = -2 - exits.setdefault((symbol, tail), len(exits))
+    return np.split(current, np.cumsum(sizes)[:-1])[: len(blocks)]
 
 
 def _away(after: Ints, exits: int) -> Ints:

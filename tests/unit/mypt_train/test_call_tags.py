@@ -88,6 +88,7 @@ def folder(name: str) -> str:
     return str(out)
 
 
+@cache
 def dialect(name: str) -> mypt_spec.Dialect:
     return mypt_spec.load(folder(name))
 
