@@ -28,6 +28,7 @@ MayFind: TypeAlias = Callable[[str], bool]
 # beginning, and the end, of a text.
 Needle: TypeAlias = str | bytes | tuple[str, ...]
 WIDTH = 4  # bytes of a needle that count
+_LOWER = bytes(range(256)).lower()
 _LOAD = 1 << 18  # characters that take as long to check without numpy as numpy to load
 _scanned = 0  # of these
 
@@ -89,7 +90,8 @@ class TextFilter:
     def __init__(self, selects: Callable[[str], bool]) -> None:
         self.prefilters = [p for p in PREFILTERS if not p.codes or any(map(selects, p.codes))]
         self._tables: tuple[bytes, ...] = ()
-        self._exact: dict[bytes, int] = {}  # needles, and the prefilters that have them, as bits
+        # Of each length: needles as numbers, sorted, and the prefilters that have each, as bits.
+        self._exact: list[tuple[Any, list[int]]] = []
 
     def doubtful(self, texts: Sequence[str]) -> list[int]:
         """Returns the numbers of the texts in which something may be found."""
@@ -125,31 +127,44 @@ class TextFilter:
         for shift, table in enumerate(tables):
             here = np.frombuffer(data.translate(table), np.uint8)[shift : len(data) - WIDTH + shift]
             groups = here if groups is None else groups & here
-        found = np.flatnonzero(groups != 0)
-        numbers = np.searchsorted(ends, found, side="right") - 1
-        out: dict[int, int] = {}
-        exact = self._exact.get
-        for at, i in zip(found.tolist(), numbers.tolist(), strict=True):
-            piece = data[at : at + WIDTH].lower()
-            for size in range(1, WIDTH + 1):
-                bits = exact(piece[:size])
-                if bits is not None:
-                    out[i] = out.get(i, 0) | bits
-        return out
+        spots = np.flatnonzero(groups != 0)
+        if not len(spots):
+            return {}
+        chars, lower = np.frombuffer(data, np.uint8), np.frombuffer(_LOWER, np.uint8)
+        found: dict[int, int] = {}
+        # The bytes from each spot on as one number: of the needles, those of the same length.
+        numbers: Any = np.zeros(len(spots), np.uint32)
+        for size, (needles, bits) in enumerate(self._exact):
+            numbers = numbers << 8 | lower[chars[spots + size]]
+            at = np.searchsorted(needles, numbers)
+            same = np.flatnonzero(needles[at] == numbers)
+            texts_of = np.searchsorted(ends, spots[same], side="right") - 1
+            for i, place in zip(texts_of.tolist(), at[same].tolist(), strict=True):
+                found[i] = found.get(i, 0) | bits[place]
+        return found
 
     def _compiled(self) -> tuple[bytes, ...]:
-        """Returns the four tables."""
-        for number, one in enumerate(self.prefilters):
-            for needle in one.needles() if one.needles else ():
-                for piece in _bytes(needle):
-                    key = piece[:WIDTH].lower()
-                    self._exact[key] = self._exact.get(key, 0) | 1 << number
+        """Returns the four tables, and makes those of needles of each length."""
+        import numpy as np
+
+        bits: list[dict[int, int]] = [{} for _ in range(WIDTH)]
         tables = [bytearray(256) for _ in range(WIDTH)]
-        for needle in self._exact:
-            group = 1 << _group(needle[0])
-            for place, table in enumerate(tables):
-                chars = needle[place : place + 1]
-                for char in {*chars, *chars.upper()} if chars else range(256):
-                    table[char] |= group
+        for number, one in enumerate(self.prefilters):
+            needles = {
+                n[:WIDTH].lower() for given in (one.needles or tuple)() for n in _bytes(given)
+            }
+            for needle in needles:
+                key, same = int.from_bytes(needle, "big"), bits[len(needle) - 1]
+                same[key] = same.get(key, 0) | 1 << number
+                group = 1 << _group(needle[0])
+                for place, table in enumerate(tables):
+                    chars = needle[place : place + 1]
+                    for char in {*chars, *chars.upper()} if chars else range(256):
+                        table[char] |= group
+        for of_size in bits:
+            keys = sorted(of_size)
+            # The last key is larger than all others, so that each search ends at one.
+            last = np.array([*keys, 0xFFFFFFFF], np.uint32)
+            self._exact.append((last, [*map(of_size.__getitem__, keys), 0]))
         self._tables = tuple(map(bytes, tables))
         return self._tables

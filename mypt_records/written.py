@@ -44,8 +44,9 @@ _NAME = re.compile(r"(?<=[\[,])\s*([A-Za-z_][^\[\](){},\"'=]*)\(")
 
 def _needles() -> Iterator[Needle]:
     yield from (CALL, _BETWEEN["result"][0])
-    yield ("\0\t\n\v\f\r\x1c\x1d\x1e\x1f ", "[")
-    yield from (bytes([last]) + b"[" for last in range(0x80, 0xC0))  # of white space beyond ASCII
+    # A text that begins with a bracket, or with white space.
+    yield "\0["
+    yield from (f"\0{c}" for c in map(chr, range(0x3001)) if c.isspace())
 
 
 @prefilter(needles=_needles)

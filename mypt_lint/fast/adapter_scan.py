@@ -9,14 +9,15 @@ values of a block are looked at together; where something is in doubt, those of 
 """
 
 import json
-from collections.abc import Hashable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
 
 from mypt_lint.check.checker import Checker
-from mypt_lint.fast.clean_texts import CleanTexts
+from mypt_lint.fast.clean_texts import CleanTexts, text_filter
 from mypt_lint.fast.clean_tools import CleanTools
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter
@@ -46,10 +47,6 @@ class _Block(NamedTuple):
     verdicts: list[Verdict | None]
     tools: dict[int, tuple[int, Any]]
 
-    def texts_of(self, i: int) -> list[str]:
-        ends = self.splits.ends
-        return self.splits.texts[ends[i - 1] if i else 0 : ends[i]]
-
 
 class AdapterScan:
     """The skeletons that one checker has judged."""
@@ -60,10 +57,14 @@ class AdapterScan:
         self.checker, self.splitter = checker, splitter
         self.texts, self.longest = texts, longest
         self.tools = CleanTools(checker, splitter, texts)
+        self.chats = text_filter(checker) if checker.shape else None
+        table = None if checker.formatless else checker.dialect.table
         # An Episode may hold a text without the white space at its ends: then both are looked at.
-        self.strips = any(t.strip for t in checker.dialect.table.terminals.values())
-        history = checker.dialect.table.history  # what it holds may depend on the turn
-        self.by_turn = bool(history.strip or history.strip_before_calls)
+        self.strips = table is not None and any(t.strip for t in table.terminals.values())
+        # What it holds may depend on the turn.
+        self.by_turn = table is not None and bool(
+            table.history.strip or table.history.strip_before_calls
+        )
         self.skeletons = Memo[Hashable, Verdict](_ENTRIES, room=_ROOM)  # that are clean
         self.pieces = Memo[bytes, int](_ENTRIES)  # strings of each; -1: not clean
         self.decode = msgspec.json.Decoder().decode
@@ -83,10 +84,10 @@ class AdapterScan:
         block = self._judge_lines(lines)
         verdicts, more = block.verdicts, block.splits.more
         clean = [i for i in more if verdicts[i] is not None]
-        free = self._free(block, clean) if self._are_clean(block.splits.texts) else -1
+        free = self._free(block, clean)
         if free < 0:
-            for i in [i for i, verdict in enumerate(verdicts) if verdict]:
-                if not self._is_clean(block, i):
+            for i in clean:
+                if not self._values_are_clean(block, i):
                     verdicts[i] = None
             clean = [i for i in more if verdicts[i] is not None]
             free = self._free(block, clean, proved=True)
@@ -100,6 +101,8 @@ class AdapterScan:
     def _judge_lines(self, lines: list[bytes]) -> _Block:
         """Returns lines whose skeletons and tools are judged."""
         splits, recall = self.splitter.split(lines), self.skeletons.entries.get
+        for text in self._doubtful(splits.texts):
+            splits.keys[bisect_right(splits.ends, text)] = None
         block = _Block(lines, splits, list(map(recall, splits.keys)), {})
         verdicts, new = block.verdicts, set[int]()
         for i, (raw, key) in enumerate(zip(lines, splits.keys, strict=True)):
@@ -115,7 +118,7 @@ class AdapterScan:
                     new.discard(i)
         for i in sorted(new):
             verdicts[i] = recall(splits.keys[i])  # learnt from a line before
-            if verdicts[i] is None and self._is_clean(block, i):
+            if verdicts[i] is None and self._values_are_clean(block, i):
                 verdicts[i] = self._judge(lines[i], splits.keys[i])
         return block
 
@@ -148,10 +151,8 @@ class AdapterScan:
                 return -1
         return self._counted(piece.content) - self._counted(piece.notes) - len(piece.notes)
 
-    def _is_clean(self, block: _Block, i: int) -> bool:
+    def _values_are_clean(self, block: _Block, i: int) -> bool:
         """Returns whether all values of a line, looked at by themselves, are clean."""
-        if not self._are_clean(block.texts_of(i)):
-            return False
         if i not in block.splits.more or self._free(block, [i]) >= 0:
             return True
         if block.tools.get(i, _NO_TOOLS)[1] is None:
@@ -192,20 +193,19 @@ class AdapterScan:
                 return -1
         return (unescaped_quotes(in_values) + unescaped_quotes(in_tools)) // 2
 
-    def _are_clean(self, texts: Sequence[str]) -> bool:
-        """Returns whether texts are clean: of one record, or of several."""
-        if not all(texts) or any(map(str.isspace, texts)):
-            return False
-        if self.by_turn and any(text != text.strip() for text in texts):
-            return False
+    def _doubtful(self, texts: list[str]) -> list[int]:
+        """Returns the numbers of texts that may not be clean."""
+        doubtful: list[int] = []
+        if self.by_turn and texts != [*map(str.strip, texts)]:
+            doubtful += [i for i, text in enumerate(texts) if text != text.strip()]
+        elif any(map(str.isspace, texts)):
+            doubtful += [i for i, text in enumerate(texts) if text.isspace()]
+        doubtful += self.texts.doubtful(texts)
         if self.strips:
-            texts = [*texts, *(core for text in texts if (core := text.strip()) != text)]
-        content = "\n".join(texts)
-        for first in self.texts.first:
-            odd = [text for text in texts if first in text] if first in content else []
-            if odd and not self.texts.are_clean(odd):
-                return False
-        return True
+            cores = [(i, core) for i, text in enumerate(texts) if (core := text.strip()) != text]
+            again = self.texts.doubtful([core for _, core in cores])
+            doubtful += [cores[n][0] for n in again]
+        return doubtful + self.chats.doubtful(texts) if self.chats is not None else doubtful
 
     def _counted(self, value: Any) -> int:
         return unescaped_quotes(self.encode(value)) // 2

@@ -13,22 +13,19 @@ from typing import Any
 
 import msgspec
 
-import mypt_records.checks  # noqa: F401 which registers prefilters
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.answered import longest
-from mypt_lint.fast.clean_texts import CleanTexts
+from mypt_lint.fast.clean_texts import CleanTexts, text_filter
 from mypt_lint.fast.clean_tools import CHAT, Declared
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
 from mypt_records.checks.media import LISTS
 from mypt_records.checks.tools import NAME
-from mypt_records.prefilter import TextFilter
 from mypt_records.reading import LABELS
 from mypt_records.shapes import read
 from mypt_records.shapes.openai import THOUGHTS, USERS
 from mypt_spec.bodies.plain_schema import plain_tools, written
 from mypt_spec.bodies.strict_json import escape
-from mypt_spec.findings import RULES
 from mypt_spec.memo import Memo
 
 _LONGEST = 1 << 20  # bytes of a line
@@ -43,11 +40,6 @@ _WRITTEN = (str, bool, type(None))
 _LISTS, _ROOM = 2000, 8 << 20  # lists of tools that are remembered; bytes of all
 _OF_CALL = frozenset({"id", "type", "function", "name", "arguments"})
 Tools = tuple[list[str], Declared]  # with their names
-
-
-def text_filter(checker: Checker) -> TextFilter:
-    """Returns the filter of the rules that report something: hidden errors count, too."""
-    return TextFilter(lambda code: checker.selects(code) or RULES[code].severity == "error")
 
 
 class ChatSkeletons:

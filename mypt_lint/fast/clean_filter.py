@@ -31,15 +31,17 @@ from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.clean_shapes import CleanShapes
-from mypt_lint.fast.clean_texts import CleanTexts
+from mypt_lint.fast.clean_texts import AnyTexts, CleanTexts
 from mypt_lint.fast.layout import Layout
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.scan import LineParts, Scan, compile_scan
 from mypt_records.names import OPT_OUT
+from mypt_records.splitter import chat_splitter
 from mypt_spec.adapters.splitter import splitter
 from mypt_spec.record_schema import ROLE
 
 _METADATA = 40  # keys
+_LONGEST_CHAT = 1 << 20  # bytes of a line of another shape
 _KEY = re.compile(r"_[\w.:-]{0,60}", re.ASCII)
 
 
@@ -54,17 +56,28 @@ class CleanFilter:
         self.checker, self.with_parts = checker, with_parts
         dialect = checker.dialect
         self.layout = Layout.of(dialect.adapter.SCHEMA)
-        self.texts = CleanTexts(dialect.table, dialect.automaton)
+        self.texts = (
+            AnyTexts(dialect.table)
+            if checker.formatless
+            else CleanTexts(dialect.table, dialect.automaton)
+        )
         self.shapes = CleanShapes(checker, self.texts, self.layout)
         self.encoder = msgspec.json.Encoder()
         self.encoded = bytearray()
         self.by_adapter: AdapterScan | None = None
         self.scan: Scan
-        split = splitter(dialect.adapter, OPT_OUT)
-        if split is not None:
-            self.by_adapter = AdapterScan(checker, split, self.texts, self.shapes.longest)
-            self.scan = self.by_adapter.scan
+        longest = self.shapes.longest
+        if checker.shape:
+            native = with_parts or checker.by_model
+            split = chat_splitter(checker.shape, dialect, formatless=checker.formatless)
+            split = None if native else split
+            longest = _LONGEST_CHAT if checker.formatless else min(longest, _LONGEST_CHAT)
         else:
+            split = splitter(dialect.adapter, OPT_OUT)
+        if split is not None:
+            self.by_adapter = AdapterScan(checker, split, self.texts, longest)
+            self.scan = self.by_adapter.scan
+        elif not checker.shape:
             self.scan = compile_scan(self.layout, self.shapes, with_parts=with_parts)
 
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
@@ -94,7 +107,7 @@ class CleanFilter:
 
         `quotes`: the unescaped quotes of all of them.
         """
-        if self.checker.shape:  # it proves records of the dialect
+        if self.checker.shape and self.by_adapter is None:  # it proves records of the dialect
             return list(range(len(lines)))
         bad, exact = self._scanned(lines, quotes, parts)
         if exact:

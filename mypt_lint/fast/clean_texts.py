@@ -5,16 +5,22 @@ texts cost one search for a character.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from itertools import chain
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain
 from typing import Any
 
+import mypt_records.checks
+import mypt_records.written  # noqa: F401 which registers a prefilter, as the checks do
+from mypt_lint.check.checker import Checker
+from mypt_records.prefilter import TextFilter
 from mypt_spec.adapters.base import Reader
 from mypt_spec.automaton import Automaton
 from mypt_spec.damage.cut_tags import fragment, inner_tags, signs
-from mypt_spec.damage.near_miss import beginnings, near_miss
+from mypt_spec.damage.near_miss import beginnings, literal_finders, near_miss, spots
 from mypt_spec.damage.untagged import is_body
 from mypt_spec.episode import Place
+from mypt_spec.findings import RULES
 from mypt_spec.memo import Memo
 from mypt_spec.table import TokenTable
 from mypt_spec.tokenizer.sentencepiece import rewrites
@@ -34,7 +40,9 @@ class CleanTexts:
     def __init__(self, table: TokenTable, automaton: Automaton) -> None:
         self.table = table
         self.ends, self.begins = table.edges
+        self.finders = literal_finders(table)
         self.inner_tags = inner_tags(table, automaton)
+        self.cut_tags = tuple(t for t in self.inner_tags if t[0] == "<" and t[-1] == ">")
         # Texts with something like the beginning of a tag, and no tag.
         self.fine = Memo[str, bool](_ENTRIES, room=_ROOM)
         tags = (*table.special, *(t.shown for t in table.plain_tags))
@@ -72,6 +80,28 @@ class CleanTexts:
                 self.fine.keep(text, True, len(text))
         return True
 
+    def doubtful(self, texts: Sequence[str]) -> list[int]:
+        """Returns the numbers of texts that may not be clean; none of them is empty or blank.
+
+        All are searched at once; only those with something in them are looked at.
+        """
+        joined = "\n".join(texts)
+        if not any(first in joined for first in self.first):
+            return []
+        numbers = set[int]()
+        for test, edges in ((str.endswith, self.ends), (str.startswith, self.begins)):
+            if edges:
+                numbers.update([i for i, text in enumerate(texts) if test(text, edges)])
+        if self.table.untagged or rewrites(self.table, joined):
+            numbers.update([i for i, text in enumerate(texts) if not self.is_usual(text)])
+        if self.cut_tags:
+            cuts = [fragment(text, self.cut_tags) for text in texts]
+            numbers.update(i for i, cut in enumerate(cuts) if cut is not None)
+        if found := [*spots(joined, self.finders, self.table)]:
+            ends = [*accumulate(len(text) + 1 for text in texts)]
+            numbers.update(bisect_right(ends, at) for at in found)
+        return sorted(numbers)
+
     def are_clean_in(self, encoded: bytes | bytearray, value: Callable[[], Any]) -> bool:
         """Returns whether no string of a JSON value holds a tag or almost one.
 
@@ -91,9 +121,9 @@ class CleanTexts:
 
     def is_usual(self, text: str) -> bool:
         """Returns whether a text makes no tag with the one beside it, and is in NFC if it must."""
-        if text.endswith(self.ends) or text.startswith(self.begins) or is_body(text, self.table):
+        if text.endswith(self.ends) or text.startswith(self.begins):
             return False
-        return not rewrites(self.table, text)
+        return not (is_body(text, self.table) or rewrites(self.table, text))
 
     def has_tag(self, text: str) -> bool:
         return self.table.literals.search(text) is not None
@@ -129,6 +159,20 @@ class CleanTexts:
             spellings = tags if all(tag in self.table.special for tag in tags) else frozenset()
             self.spellings[inline] = spellings
         return spellings
+
+
+class AnyTexts(CleanTexts):
+    """The clean texts where there is no dialect: all, but for what a prefilter finds."""
+
+    def __init__(self, table: TokenTable) -> None:
+        self.table, self.in_json = table, True
+        self.first = self.first_in_json = self.ends = self.begins = self.cut_tags = ()
+        self.beginnings = ()
+
+
+def text_filter(checker: Checker) -> TextFilter:
+    """Returns the filter of the rules that report something: hidden errors count, too."""
+    return TextFilter(lambda code: checker.selects(code) or RULES[code].severity == "error")
 
 
 def strings_of(values: list[Any]) -> list[str]:

@@ -20,6 +20,7 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.plain_tool_tags import SIGNS as IN_TAGS
 from mypt_lint.fast.plain_tool_tags import apart_from, whole_tools
 from mypt_lint.fast.quotes import unescaped_quotes
+from mypt_records.checks.tools import NAME
 from mypt_spec.adapters.splitter import Split, Splitter
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.definitions import parameters_of
@@ -64,7 +65,7 @@ class CleanTools:
         self.declared = Memo[bytes, Declared](_LISTS, room=_ROOM)
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
-        self.tagged = checker.dialect.table.tagged
+        self.tagged = None if checker.formatless else checker.dialect.table.tagged
         self.binds = checker.selects(MISFIT) or self.tagged
 
     def of(self, split: Split, *, again: bool = False) -> tuple[int, Any]:
@@ -74,7 +75,8 @@ class CleanTools:
         and not `again`: 0, and the definitions for `plain_schema.written`, clean if `come_back`
         says so and no string in them holds a tag; that the calls fit them is proved.
         """
-        tools, called, declared = split.tools, split.called, self.checker.limits.tools
+        tools, called = split.tools, split.called
+        declared = _NONE if self.checker.shape else self.checker.limits.tools
         strings, plain = 0, None
         names: Container[str] = _NONE
         if tools is not None:
@@ -104,11 +106,18 @@ class CleanTools:
         if self.takes is None or hash(raw) in self.proved_hashes.entries:
             return None
         self.proved_hashes.keep(hash(raw), None)
-        return self.takes(raw)
+        return self._usual(self.takes(raw))
+
+    def _usual(self, plain: Definitions | None) -> Definitions | None:
+        """Returns plain definitions that no check of third-party records minds."""
+        if plain is None or not self.checker.shape:
+            return plain
+        typed = all(p is UNSET or p.type is not UNSET for p in plain[1].values())
+        return plain if typed and all(map(NAME.fullmatch, plain[1])) else None
 
     def _judge(self, raw: bytes) -> tuple[int, frozenset[str]]:
         """Returns the strings of definitions, -1 where they are not clean, and the names."""
-        plain = plain_tools(raw)
+        plain = self._usual(plain_tools(raw))
         names = self._names(raw) if plain is None else frozenset(plain[1])
         self.declared.keep(raw, Declared(raw, {} if plain is None else plain[1]), len(raw))
         again = None if plain is None else written(plain[0])
@@ -139,6 +148,8 @@ class CleanTools:
 
     def _prove(self, called: Sequence[str], arguments: Arguments, tools: Declared) -> bool:
         """Returns whether the arguments of calls fit their tools, and come back from tags."""
+        if self.checker.shape and any(None in one.values() for one in arguments):
+            return False  # null may pad arguments
         if len(called) != len(arguments) or (
             self.tagged and self.tagged.pattern.search(self.encode(arguments).decode())
         ):

@@ -31,7 +31,7 @@ Definitions of tools stay JSON, by which those that came before are found.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, reduce
 from hashlib import blake2b
 from itertools import pairwise
@@ -70,7 +70,7 @@ _Maybe: TypeAlias = str | UnsetType | None
 _Add: TypeAlias = Callable[[Any], None]
 _Arguments: Any = arguments(_DEPTH)
 _decode = msgspec.json.Decoder(_Arguments).decode
-_encode = msgspec.json.Encoder().encode
+encode_value = msgspec.json.Encoder().encode
 
 
 class Free(NamedTuple):
@@ -132,16 +132,19 @@ class Answer(Struct, gc=False, tag_field="role", tag="assistant"):
     weight: int | float | UnsetType | None = UNSET
 
 
-class _Record(Struct, gc=False, omit_defaults=True):
+class Head(Struct, gc=False, omit_defaults=True):
     tools: Raw = _ABSENT
     chat_template_kwargs: Raw = _ABSENT
     language: _Maybe = UNSET
 
 
 class _Types:
-    """The types of messages and of records that have these keys of metadata, or as null."""
+    """The types of messages and of records that have these keys of metadata, or as null.
 
-    def __init__(self, keys: tuple[str, ...], nulls: tuple[str, ...]) -> None:
+    Only records have those of `top`, in fields t0, t1 and so on.
+    """
+
+    def __init__(self, keys: tuple[str, ...], nulls: tuple[str, ...], top: tuple[str, ...]) -> None:
         self.fields = _fields("x", keys, Any)
         kinds: list[Any] = [User, Answer, Result, System, Developer]
         self.kinds = [
@@ -156,12 +159,12 @@ class _Types:
             for kind in kinds
         ]
         message: Any = reduce(or_, self.kinds)
-        fields = [("messages", list[message]), *self.fields]
-        record: Any = msgspec.defstruct("Record", fields, bases=(_Record,), gc=False, kw_only=True)
+        fields = [("messages", list[message]), *self.fields, *_fields("t", top, Any)]
+        record: Any = msgspec.defstruct("Record", fields, bases=(Head,), gc=False, kw_only=True)
         self.decode = msgspec.json.Decoder(record).decode
 
 
-_types = lru_cache(maxsize=8)(_Types)
+types_of = lru_cache(maxsize=8)(_Types)
 
 
 def _fields(prefix: str, keys: Iterable[str], kind: Any) -> list[Any]:
@@ -181,6 +184,9 @@ class MessageSplitter(Splitter):
     Definitions of tools are written as a text of the kind `tools_body`, or as `indented` JSON.
     """
 
+    by_piece = True  # else a skeleton is of a whole conversation, of which rules see more
+    top: Sequence[str] = ()  # top-level keys that are fields, too
+
     def __init__(
         self, free: Free, table: TokenTable, tools_body: str, opt_out: str, *, indented: bool
     ) -> None:
@@ -195,7 +201,7 @@ class MessageSplitter(Splitter):
 
     def _compile(self) -> None:
         """Takes the types above, with fields for what `learn` saw."""
-        types = _types((*self.learnt,), (*self.nulls,))
+        types = types_of((*self.learnt,), (*self.nulls,), (*self.top,))
         self.user, self.answer, self.result, *_ = types.kinds
         self.roles: dict[Any, str] = {kind: str(kind.__struct_config__.tag) for kind in types.kinds}
         # What reads metadata, and keys that are null, of messages and of records.
@@ -205,7 +211,7 @@ class MessageSplitter(Splitter):
             for kind, some in fields.items()
         }
         self.of_record = [attrgetter(name) for name, *_ in types.fields]
-        self.decode, self.decode_plain = types.decode, _types((), ()).decode
+        self.decode, self.decode_plain = types.decode, types_of((), (), ()).decode
 
     def learn(self, raw: bytes) -> bool:
         """Makes fields of the metadata in a line, and of keys that are null."""
@@ -238,7 +244,7 @@ class MessageSplitter(Splitter):
         more: dict[int, Split] = {}
         decode, free, words = self.decode, texts.append, set[str]()
         user, answer, result = self.user, self.answer, self.result
-        learnt = self.learnt or self.nulls
+        learnt, by_piece = self.has_notes(), self.by_piece
         for i, raw in enumerate(lines):
             try:
                 record = decode(raw)
@@ -253,10 +259,10 @@ class MessageSplitter(Splitter):
                     options.decode()  # raw JSON may be no UTF-8, which is an error of the line
                 null = tools if tools is None else tools == _NULL
                 skeleton: list[Any] = [null, options, record.language]
-                notes = self._notes(record) if learnt else _NONE
                 # What is made for each line takes time: there are lists only where there are calls.
                 values = quoted = names = _NONE
                 add = skeleton.append
+                notes = self._notes(record, add) if learnt else _NONE
                 # The numbers of ids, and of names of tools, of one piece of the record.
                 ids: dict[str, int] = {}
                 called: dict[str, int] = {}
@@ -271,10 +277,10 @@ class MessageSplitter(Splitter):
                             free(content)
                         else:
                             add(content)
-                        if ids or called:
+                        if (ids or called) and by_piece:
                             ids, called = {}, {}
                     elif kind is answer:
-                        if before is result:
+                        if before is result and by_piece:
                             ids, called = {}, {}
                         if message.thinking is message.reasoning is UNSET:
                             thought = message.reasoning_content
@@ -294,7 +300,7 @@ class MessageSplitter(Splitter):
                         if weight is UNSET:
                             trains = True
                         else:
-                            add(_weight(weight))
+                            add(_weight(weight) if by_piece else (type(weight), weight))
                             trains = trains or weight != 0
                         calls = message.tool_calls
                         if calls is not UNSET:
@@ -309,6 +315,8 @@ class MessageSplitter(Splitter):
                                 names.append(name)
                                 if ident:
                                     if ident in ids:
+                                        if not by_piece:
+                                            raise WholeRecord
                                         ident = ids[ident]
                                     elif self.is_id(ident):
                                         ident = ids.setdefault(ident, len(ids))
@@ -365,8 +373,12 @@ class MessageSplitter(Splitter):
         words.add(name)
         return True
 
-    def _notes(self, record: Any) -> list[Any]:
-        """Returns the metadata values of a record and its messages."""
+    def has_notes(self) -> bool:
+        """Returns whether there are fields of metadata, or of keys that are null."""
+        return bool(self.learnt or self.nulls)
+
+    def _notes(self, record: Any, add: _Add) -> list[Any]:
+        """Returns the metadata values of a record and its messages; none of them is added."""
         notes = [of(record) for of in self.of_record]
         notes += [of(message) for message in record.messages for of in self.getters[type(message)]]
         notes = [value for value in notes if value is not UNSET]
@@ -404,12 +416,12 @@ class MessageSplitter(Splitter):
 
     def pieces(self, raw: bytes) -> list[Piece]:
         """Returns the head and the pieces of a line, with no more than its skeleton shows."""
-        record = msgspec.json.decode(_encode(self.decode_plain(raw)))
+        record = msgspec.json.decode(encode_value(self.decode_plain(raw)))
         messages = record["messages"]
         starts = [*begins([message["role"] for message in messages]), len(messages)]
         head = messages[: starts[0]]
         parts = [messages[start:end] for start, end in pairwise(starts)]
-        content = record | {"messages": [_bare(message) for message in head]}
+        content = record | {"messages": [bare_message(message) for message in head]}
         if record.get("tools") is not None:
             content["tools"] = 0
         out = [Piece(None if parts else record, content)]
@@ -420,7 +432,7 @@ class MessageSplitter(Splitter):
                 around = [_QUESTION, *around]
             messages = [_trained(message) for message in (*head, *around, *part)]
             smallest = record | {"messages": [*messages, *_AFTER[role]]}
-            out.append(Piece(smallest, [_bare(message) for message in part]))
+            out.append(Piece(smallest, [bare_message(message) for message in part]))
         return out
 
     def tools_text(self, tools: Any) -> str:
@@ -455,7 +467,7 @@ def _trained(message: dict[str, Any]) -> dict[str, Any]:
     return message | {WEIGHT: 1} if message.get(WEIGHT) == 0 else message
 
 
-def _bare(message: dict[str, Any]) -> dict[str, Any]:
+def bare_message(message: dict[str, Any]) -> dict[str, Any]:
     """Returns a message without arguments whose strings are counted with the values of a line."""
     calls = message.get("tool_calls") or []
     bare = [
@@ -470,7 +482,7 @@ def _bare(message: dict[str, Any]) -> dict[str, Any]:
 def _unquoted(text: str) -> Any:
     """Returns the arguments in a JSON text; raises for those that have a key twice."""
     value = _decode(text)
-    if _quotes(text) != _quotes(_encode(value).decode()):
+    if _quotes(text) != _quotes(encode_value(value).decode()):
         raise WholeRecord
     return value
 

@@ -10,12 +10,12 @@ NearMiss(text='<myPT_tool_call>', tag='<myPT_toolcall>', start=4, end=20)
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
 
-from mypt_spec.table import TokenTable
+from mypt_spec.table import TokenTable, pattern
 
 _MAX = 60
 _CUTOFF = 0.86  # one letter missing, doubled, added or changed in a tag of seven letters or more
@@ -39,13 +39,39 @@ def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
 def near_misses(text: str, table: TokenTable, start: int = 0) -> Iterator[NearMiss]:
     """Yields all near misses in a text at or after `start`."""
     for match in _candidates(table.tags, bool(table.attributed)).finditer(text, start):
-        word = match[0]
-        if word not in table.tags:
-            tag = _closest_tag(word, table.tags)
-            if not tag and table.attributed and not table.literals.fullmatch(word):
-                tag = _attributed(word, table.attributed)
-            if tag:
-                yield NearMiss(word, tag, match.start(), match.end())
+        tag = _meant(match[0], table)
+        if tag:
+            yield NearMiss(match[0], tag, match.start(), match.end())
+
+
+def spots(text: str, finders: Iterable[re.Pattern[str]], table: TokenTable) -> Iterator[int]:
+    """Yields where a text has tags, by the `literal_finders`, or near misses, and maybe others."""
+    for finder in finders:
+        yield from (match.start() for match in finder.finditer(text))
+    for finder in _finders(table.tags, bool(table.attributed)):
+        yield from (m.start() for m in finder.finditer(text) if _meant(m[0], table))
+
+
+def literal_finders(table: TokenTable) -> list[re.Pattern[str]]:
+    """Returns one pattern for each first character of the literals of a table.
+
+    To search for each of these takes far less time than to search for all literals at once.
+    """
+    by_first: dict[str, list[str]] = {}
+    sources = [re.escape(special) for special in table.special]
+    for source in sources + [pattern(tag, core=True) for tag in table.plain_tags]:
+        by_first.setdefault(source[: 1 + source.startswith("\\")], []).append(source)
+    return [re.compile("|".join(sources)) for sources in by_first.values()]
+
+
+def _meant(word: str, table: TokenTable) -> str:
+    """Returns the tag that a word is almost; empty for none, and for a tag."""
+    if word in table.tags:
+        return ""
+    tag = _closest_tag(word, table.tags)
+    if not tag and table.attributed and not table.literals.fullmatch(word):
+        tag = _attributed(word, table.attributed)
+    return tag
 
 
 @lru_cache(maxsize=32)
@@ -67,11 +93,26 @@ def beginnings(tags: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]
 @lru_cache(maxsize=32)
 def _candidates(tags: tuple[str, ...], attributes: bool = False) -> re.Pattern[str]:
     """Returns a pattern of strings that may be tags: most `<...>` in text fail at once."""
-    shortest = min((len(_letters(t)) for t in tags), default=2) - 2
     first = "".join(re.escape(c) for c in sorted({t[0] for t in tags} or {"<"}))
-    plain = rf"[{first}] ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}[/|]?[>\]]"
-    with_values = rf"|< ?[\w.-]{{1,{_MAX}}}[ =][^<>\n]{{0,{_MAX}}}>" if attributes else ""
-    return re.compile(plain + with_values)
+    return re.compile("|".join(_forms(tags, f"[{first}]", attributes)))
+
+
+@lru_cache(maxsize=32)
+def _finders(tags: tuple[str, ...], attributes: bool = False) -> tuple[re.Pattern[str], ...]:
+    """Returns patterns of the same strings, one for each first character."""
+    sources = [
+        form
+        for c in sorted({t[0] for t in tags} or {"<"})
+        for form in _forms(tags, re.escape(c), attributes)
+    ]
+    return tuple(map(re.compile, sources))
+
+
+def _forms(tags: tuple[str, ...], first: str, attributes: bool) -> list[str]:
+    shortest = min((len(_letters(t)) for t in tags), default=2) - 2
+    plain = rf"{first} ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}[/|]?[>\]]"
+    with_values = rf"< ?[\w.-]{{1,{_MAX}}}[ =][^<>\n]{{0,{_MAX}}}>"
+    return [plain, with_values] if attributes else [plain]
 
 
 @lru_cache(maxsize=4096)
