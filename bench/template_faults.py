@@ -34,7 +34,7 @@ CODES = frozenset(
 # What chatlint checks, and our codes for the same.
 SAME = {
     "renders": ("MYP710", "MYP711", "MYP712"),
-    "marker_balance": ("MYP715", "MYP718", "MYP727"),
+    "marker_balance": ("MYP727",),
     "no_repr_leak": ("MYP723", "MYP725", "MYP726"),
     "time_invariance": ("MYP728",),
     "prefix_stability": ("MYP716", "MYP717", "earlier thought"),
@@ -58,6 +58,11 @@ PAIRS = (
         "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B@56a144",
     ),
     ("openai-gpt-oss-120b", "unsloth-gpt-oss-20b"),
+    ("HuggingFaceTB-SmolLM3-3B", "HuggingFaceTB-SmolLM3-3B@3e0e27"),
+    ("Qwen-QwQ-32B", "Qwen-QwQ-32B@16488a"),
+    ("Qwen-Qwen3-0.6B", "Qwen-Qwen3-0.6B@a55ee1"),
+    ("poolside-Laguna-S-2.1", "poolside-Laguna-S-2.1@444819"),
+    ("tencent-Hy3", "tencent-Hy3@7fc351"),
 )
 
 

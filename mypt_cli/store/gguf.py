@@ -6,7 +6,6 @@ its chat template and its weights, which become bfloat16.
 """
 
 import hashlib
-import mmap
 import os
 import struct
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 try:
     import fcntl
@@ -73,47 +72,35 @@ def model_path(path: str) -> str:
 def metadata(path: str) -> dict[str, Any]:
     """Returns the keys and values at the beginning of a GGUF file, without its tensors.
 
-    Raises UsageError for a file that is not GGUF, or that ends before.
+    Raises UsageError for a file that is not GGUF, or that is cut off.
     """
-    file = Path(path)
     try:
-        with file.open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as m:
-            if m[:4] != _MAGIC:
-                raise UsageError(f"{path}: not a GGUF file: it begins with {m[:4]!r}")
-            count, at, values = *struct.unpack_from("<Q", m, 16), 24, {}
-            for _ in range(count):
-                key, at = _value(m, at, _TEXT)
-                kind, at = _value(m, at, 4)
-                values[key], at = _value(m, at, kind)
-            return values
+        with Path(path).open("rb") as file:
+            if (begin := file.read(4)) != _MAGIC:
+                raise UsageError(f"{path}: not a GGUF file: it begins with {begin!r}")
+            count = _unpacked(file, "IQQ")[2]
+            return {_value(file, _TEXT): _value(file, *_unpacked(file, "I")) for _ in range(count)}
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a GGUF file") from None
-    except (struct.error, ValueError, KeyError):  # also that of an empty file
+    except (struct.error, KeyError, OverflowError, MemoryError):
         why = "the GGUF file is cut off or damaged; download it again"
         raise UsageError(f"{path}: {why}") from None
 
 
-def _value(data: mmap.mmap, at: int, kind: int) -> tuple[Any, int]:
-    """Returns a value of a kind, and where it ends."""
+def _value(file: BinaryIO, kind: int) -> Any:
     if kind == _TEXT:
-        (size,) = struct.unpack_from("<Q", data, at)
-        text = data[at + 8 : at + 8 + size]
-        if len(text) < size:
-            raise ValueError("it ends before")
-        return text.decode("utf-8", "replace"), at + 8 + size
+        (size,) = _unpacked(file, "Q")
+        return _unpacked(file, f"{size}s")[0].decode("utf-8", "replace")
     if kind == _ARRAY:
-        inner, size = struct.unpack_from("<IQ", data, at)
-        at += 12
-        if inner not in (_TEXT, _ARRAY):
-            form = f"<{size}{_SCALARS[inner]}"
-            return list(struct.unpack_from(form, data, at)), at + struct.calcsize(form)
-        items = []
-        for _ in range(size):
-            item, at = _value(data, at, inner)
-            items.append(item)
-        return items, at
-    form = "<" + _SCALARS[kind]
-    return struct.unpack_from(form, data, at)[0], at + struct.calcsize(form)
+        inner, size = _unpacked(file, "IQ")
+        if inner in (_TEXT, _ARRAY):
+            return [_value(file, inner) for _ in range(size)]
+        return list(_unpacked(file, f"{size}{_SCALARS[inner]}"))
+    return _unpacked(file, _SCALARS[kind])[0]
+
+
+def _unpacked(file: BinaryIO, form: str) -> tuple[Any, ...]:
+    return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))
 
 
 def write_folder(file: Path, out: Path) -> None:

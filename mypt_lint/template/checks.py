@@ -119,7 +119,7 @@ def case(record: dict[str, Any], render: Render, output: Rendered) -> Case:
 
 def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
     """Yields the faults of one conversation."""
-    yield from _vanished(case)
+    yield from vanished(case)
     yield from _changed(case)
     if case.record.get("_alike"):
         yield from _rounds(case)
@@ -129,26 +129,20 @@ def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
     yield from _marks(case, stops)
 
 
-def rare_faults(case: Case) -> Iterator[Fault]:
-    """Yields the faults of a rare conversation; templates may have no place for it (`_limit`)."""
-    faults = _vanished(case)
-    if case.record.get("_limit"):  # details do not count
-        faults = (fault for fault in faults if fault.code == "MYP713")
-    yield from faults
-
-
 def as_warnings(faults: Iterable[Fault], shown: set[tuple[str, str]]) -> Iterator[Fault]:
     """Yields faults of a conversation that templates may have no place for, as warnings.
 
-    `shown` are the codes and subjects of those that other conversations show.
+    `shown` are the codes and subjects of those that other conversations show. Details do not count.
     """
     codes = {"MYP713": "MYP744", "MYP723": "MYP726", "MYP725": "MYP726"}
     for fault in faults:
-        is_shown = (fault.code, fault.subject) in shown
-        yield fault if is_shown else replace(fault, code=codes.get(fault.code, fault.code))
+        if (fault.code, fault.subject) in shown:
+            yield fault
+        elif fault.code != "MYP714":
+            yield replace(fault, code=codes.get(fault.code, fault.code))
 
 
-def _vanished(case: Case) -> Iterator[Fault]:
+def vanished(case: Case) -> Iterator[Fault]:
     """Yields the values that are not in the text."""
     declared = any(value.kind == "declared tool" for value, _ in case.spans)
     text, blanks = case.output.text, " ".join(case.output.text.split())

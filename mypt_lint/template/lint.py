@@ -23,8 +23,8 @@ from mypt_lint.template.checks import (
     headers,
     injected,
     quoted,
-    rare_faults,
     tokens,
+    vanished,
 )
 from mypt_lint.template.formats import Format
 from mypt_lint.template.render import Failed, Outcome, Render, Rendered, literals, renderer
@@ -95,9 +95,8 @@ def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) 
     template = style.named(template) if style else template
     render = renderer(template)
     rows, outcomes = _in_its_form(rows, render)
-    usual = sum(not row["_file"] for row in rows)
-    out, literal_text = _Outcome([], [], {}, usual), literals(template)
-    pairs = Tags(literal_text)
+    pairs = Tags(literal_text := literals(template))
+    out = _Outcome([], [], {}, sum(not row["_file"] for row in rows))
     for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True), 1):
         name = row["_name"]
         native = style.record(row) if style and not row["_file"] else None
@@ -105,20 +104,20 @@ def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) 
             theirs = style.rendered(render, native)
             outcome = theirs if isinstance(theirs, Rendered) else outcome
             new = list(style.faults(theirs, native)) if isinstance(theirs, Rendered) else []
-        elif isinstance(outcome, Rendered) and row["_file"]:
-            here = case(row, render, outcome)
-            new = [*rare_faults(here), *garbled(here, literal_text)]
-            shown = {(fault.code, fault.subject) for _, _, fault in out.faults}
-            new = [*as_warnings(new, shown)] if row.get("_limit") else new
-            new += pairs.unbalanced(here)
         elif isinstance(outcome, Rendered):
-            out.cases.append(here := case(row, render, outcome))
-            new = [*faults(here, template.stops), *garbled(here, literal_text)]
+            here = case(row, render, outcome)
+            new = [*(vanished(here) if row["_file"] else faults(here, template.stops))]
+            new += garbled(here, literal_text)
+            if row.get("_limit"):
+                shown = {(fault.code, fault.subject) for _, _, fault in out.faults}
+                new = [*as_warnings(new, shown)]
             new += pairs.unbalanced(here)
-            if style:  # whose loss mask says what is marked
+            if not row["_file"]:
+                out.cases.append(here)
+            if style and not row["_file"]:  # whose loss mask says what is marked
                 new = [fault for fault in new if fault.subject != "header"]
-            is_complete = row["messages"][-1]["role"] == "assistant"
-            new += style.faults(outcome, native, complete=is_complete) if style else []
+                is_complete = row["messages"][-1]["role"] == "assistant"
+                new += style.faults(outcome, native, complete=is_complete)
         else:
             new = []
         if isinstance(outcome, Failed) and not (outcome.refused and row.get("_tags")):
@@ -128,24 +127,18 @@ def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) 
             if outcome.line:
                 out.lines[fault] = outcome.line
         out.faults.extend((number, name, fault) for fault in new)
-    out.faults[:] = [
-        item for item in out.faults if item[2].code != "MYP727" or item[2].subject in pairs.judged
-    ]
+    out.faults[:] = [x for x in out.faults if x[2].code != "MYP727" or x[2].subject in pairs.judged]
     numbers = {row["_name"]: number for number, row in enumerate(rows, 1)}
     out.faults.extend((numbers[one.name], one.name, fault) for one, fault in headers(out.cases))
     if out.cases:
         first = out.cases[0]
-        tags = tokens(first, template.tokens, template.assumed)
-        becomes = injected(first, tags)
+        becomes = injected(first, tokens(first, template.tokens, template.assumed))
         out.faults.extend([(0, "", becomes)] if becomes else [])
-        tags = [tag for case in out.cases for tag in tokens(case, {})]
-        bos = template.tokens.get("bos_token", "")
-        tags = list(dict.fromkeys(tags))
-        faulty = token_faults(first.output.text, tags, bos, template.folder)
-        out.faults.extend((0, "", fault) for fault in faulty)
-    out.faults.extend(
-        (number, name, fault) for number, name, fault in _dated(template, rows, outcomes)
-    )
+        cases, bos = out.cases if template.folder else (), template.tokens.get("bos_token", "")
+        tags = list(dict.fromkeys(tag for case in cases for tag in tokens(case, {})))
+        new = [*token_faults(first.output.text, tags, bos, template.folder)]
+        out.faults.extend((0, "", fault) for fault in new)
+    out.faults.extend(_dated(template, rows, outcomes))
     for fault, line in source_faults(template.text) if out.cases else ():
         out.faults.append((0, "", fault))
         out.lines.setdefault(fault, line)
