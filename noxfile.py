@@ -290,7 +290,7 @@ def scale(session: nox.Session) -> None:
 
 @nox.session
 def pages(session: nox.Session) -> None:
-    """Test the page of `mypt-view --html` in headless Chromium, which must be installed.
+    """Test the pages of `mypt-view` and `mypt-lint` in headless Chromium, which must be installed.
 
     Arguments go to pytest.
     """

@@ -11,13 +11,16 @@ from __future__ import annotations
 import io
 import os
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from mypt_cli.errors import UsageError
+from mypt_lint.check.baseline import read
 from mypt_lint.check.diagnostic import Summary
 from mypt_lint.report.outputs import FirstOfEach
 from mypt_lint.report.overview import CLEAN, judge
 from mypt_lint.report.totals import summary_line
+from mypt_lint.run.chunk import Chunk, interleaved
 from mypt_lint.run.parallel import check_sources
 from mypt_lint.run.plan import planned
 from mypt_lint.settings.rates import KEY as MAX_RATE
@@ -36,9 +39,8 @@ def assert_clean(
 ) -> Summary:
     """Asserts that `mypt-lint PATH ...` would exit with 0, and returns the counts of the run.
 
-    Arguments are as the options of the same names; `max_rate` is as `{"MYP353": "0.5%"}`. Settings
-    are read as by the command; `config` names a file in their place. Raises AssertionError with the
-    findings, and UsageError for what cannot be read.
+    Arguments are as the options of these names; `max_rate` is as `{"MYP353": "0.5%"}`. Raises
+    AssertionError with the findings, and UsageError for what cannot be read.
     """
     __tracebackhide__ = True  # pytest shows the line of the test
     options = Namespace(
@@ -56,14 +58,21 @@ def assert_clean(
     sources = plan.sources([os.fspath(path) for path in paths])
     if plan.left_out.unreadable:
         raise UsageError("\n".join(plan.left_out.unreadable))
-    groups = plan.groups(sources, baseline=None, say=notes.append)
+    known = read(plan.baseline) if plan.baseline else None
+    groups = plan.groups(sources, baseline=known, say=notes.append)
+    chunks: Iterator[Chunk] = chain.from_iterable(
+        check_sources(g.checker, g.sources, g.kind) for g in groups
+    )
+    if plan.top["data-set"]:
+        from mypt_lint.dataset.compare import compared
+
+        chunks = interleaved(chunks, compared(plan, groups))
     total, out = Summary(), io.StringIO()
     report = FirstOfEach("text", out)
-    for group in groups:
-        for chunk in check_sources(group.checker, group.sources, group.kind):
-            total.add(chunk.summary)
-            for item in chunk.findings:
-                report.finding(item)
+    for chunk in chunks:
+        total.add(chunk.summary)
+        for item in chunk.findings:
+            report.finding(item)
     report.finish(total)
     overview = judge(total, plan.top.counting, plan.top[MAX_RATE] or ())
     if overview.status != CLEAN or not total.units:

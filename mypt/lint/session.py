@@ -339,13 +339,9 @@ class _Session:
         )
         data_set: Iterator[Chunk] = iter(())
         if self.plan.top["data-set"]:
-            from mypt_lint.dataset.compare import DataSet
-            from mypt_lint.dataset.evaluation import reserved_in
+            from mypt_lint.dataset.compare import compared
 
-            if any(source.streamed for source in _sources(groups)):
-                raise UsageError("--data-set reads the data twice, so it must be a file")
-            globs, reserved = self.plan.top["eval"] or (), reserved_in(self.plan.eval_prompts)
-            data_set = DataSet(groups, eval_globs=globs, reserved=reserved).chunks()
+            data_set = compared(self.plan, groups)
         return interleaved(lines, data_set)
 
     def _baseline(self, keys: set[Key], total: Summary) -> None:

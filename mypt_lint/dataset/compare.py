@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.records import record_blocks
 from mypt_cli.jsonl.values import MAX_LINE
@@ -19,14 +20,14 @@ from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.file_faults import BLOCK
 from mypt_lint.check.origins import placed
 from mypt_lint.check.suppress import suppressed
-from mypt_lint.dataset.evaluation import Evaluation, Reserved
+from mypt_lint.dataset.evaluation import Evaluation, Reserved, reserved_in
 from mypt_lint.dataset.fingerprints import Fingerprint, digest, of_chat, of_episode, plain
 from mypt_lint.dataset.of_file import FileCounts
 from mypt_lint.dataset.passages import signatures, words
 from mypt_lint.dataset.records import MOST, Records, Relation
 from mypt_lint.dataset.whitespace import untidy
 from mypt_lint.run.chunk import Chunk
-from mypt_lint.run.plan import Group
+from mypt_lint.run.plan import Group, Plan
 from mypt_lint.settings.config import matches
 from mypt_records.chat import Chat
 from mypt_records.names import OPT_OUT
@@ -57,6 +58,14 @@ _MESSAGES = {
     "MYP613": "nearly the same conversation is at {}; keep one, unless the difference is meant",
     "MYP620": "the same is judged the other way round at {}; keep the right one of the two",
 }  # with the help behind the semicolon
+
+
+def compared(plan: Plan, groups: Sequence[Group]) -> Iterator[Chunk]:
+    """Yields the findings about all data, by the settings. Raises UsageError for what is a pipe."""
+    if any(source.streamed for group in groups for source in group.sources):
+        raise UsageError("--data-set reads the data twice, so it must be a file")
+    globs, reserved = plan.top["eval"] or (), reserved_in(plan.eval_prompts)
+    return DataSet(groups, eval_globs=globs, reserved=reserved).chunks()
 
 
 class DataSet:

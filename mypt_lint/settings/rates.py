@@ -8,11 +8,11 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from mypt_cli.atomic import replacing
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import text_of
+from mypt_cli.jsonl.output import Output
 from mypt_lint.settings.selection import named
 
 KEY = "max-rate"
@@ -20,9 +20,11 @@ Rates = tuple[tuple[str, float], ...]  # by code, sorted
 _PERCENT = re.compile(r"(100(?:\.0+)?|\d{1,2}(?:\.\d+)?) ?%", re.ASCII)
 
 
-def rates_of(table: Mapping[str, object]) -> Rates:
+def rates_of(table: object) -> Rates:
     """Returns the rate of every code that the words of a table mean. Raises ValueError."""
     rates: dict[str, float] = {}
+    if not isinstance(table, dict):
+        raise ValueError(f'expected a table such as {{"MYP353" = "0.5%"}}, got {table!r}')
     for word, value in table.items():
         percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
         if percent is None:
@@ -41,7 +43,7 @@ def rates_in(words: Iterable[str]) -> Rates:
             rates |= rates_of(tomllib.loads(text_of(word))[KEY] if is_file else {rule: value})
         except KeyError:
             raise UsageError(f"{word}: has no table [{KEY}]; --write-rates writes one") from None
-        except (ValueError, AttributeError) as error:
+        except ValueError as error:
             raise UsageError(f"--max-rate {word}: {error}") from None
     return tuple(sorted(rates.items()))
 
@@ -53,9 +55,6 @@ def spelled(rate: float) -> str:
 
 def write_rates(path: str, rates: Rates) -> None:
     """Writes rates as settings. Raises UsageError."""
-    lines = [f"[{KEY}]", *(f'{code} = "{spelled(rate)}"' for code, rate in rates)]
-    try:
-        with replacing(path) as out:
-            out.write("\n".join([*lines, ""]).encode())
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with Output(path, []) as out:
+        for line in (f"[{KEY}]", *(f'{code} = "{spelled(rate)}"' for code, rate in rates)):
+            out.write_bytes(line.encode() + b"\n")

@@ -16,6 +16,7 @@ from mypt.lint.cli import main
 from mypt_lint.run import parallel
 from mypt_lint.template import align
 from mypt_lint.template.align import Aligned, Aligner, AlignError
+from mypt_lint.template.clean_chats import ByModel
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
 from mypt_records.shapes import openai as shape
@@ -366,6 +367,16 @@ def test_a_text_that_spells_a_tag_is_text(small_model: ModelFolder) -> None:
     ids = small_model.ids(aligned)[0].tolist()
     special = foreign.library("smollm").token_to_id
     assert [ids.count(special(tag)) for tag in ("<|im_start|>", "<|im_end|>")] == [2, 2]
+
+
+def test_the_sizes_of_a_chat_are_those_of_its_rendering(small_model: ModelFolder) -> None:
+    one = shape.read({"messages": chat("Hi!", "Hello, Zoë 🙂", "And <|im_end|>?", "Well.")})
+    aligned = small_model.placed(one)[0]
+    assert isinstance(aligned, Aligned)
+    starts = small_model.ids(aligned)[1].tolist()
+    trained_ids = [s for s in starts if any(t.start <= s < t.end for t in aligned.trained)]
+    assert ByModel(small_model).sizes(one) == (len(starts), len(trained_ids))
+    assert 0 < len(trained_ids) < len(starts)
 
 
 def codes(here: Path, record: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> list[str]:

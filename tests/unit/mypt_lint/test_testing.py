@@ -9,6 +9,7 @@ import pytest
 from mypt_cli.errors import UsageError
 from mypt_lint.testing import assert_clean
 from tests.support.build import assistant, chat, native, user, write
+from tests.support.linting import Linter
 
 pytestmark = pytest.mark.usefixtures("folder")
 TAG = native(answer="</myPT_user>")
@@ -46,6 +47,16 @@ def test_options_are_those_of_the_command() -> None:
     Path("other.toml").write_text('fail-on = "warning"\n')
     with pytest.raises(AssertionError, match="1 warning"):
         assert_clean(blank, config="other.toml")
+
+
+def test_settings_are_those_of_the_command(lint: Linter) -> None:
+    path = write("a.jsonl", native(), TAG, native())
+    lint("--write-baseline", "known.jsonl", path)
+    Path("mypt-lint.toml").write_text('baseline = "known.jsonl"\n')
+    assert assert_clean(path).in_baseline == 1
+    Path("mypt-lint.toml").write_text('data-set = true\nfail-on = "info"\nignore = ["MYP301"]\n')
+    with pytest.raises(AssertionError, match="MYP601"):
+        assert_clean(path)
 
 
 def test_records_of_other_tools_and_a_dialect() -> None:
