@@ -123,7 +123,7 @@ class DataSet:
             if len(self.records) >= MOST:
                 continue
             digests = _fingerprint(unit, checker)
-            final = 0 if digests.final is None else digest(plain(digests.final))
+            final = 0 if digests.final is None else digest(digests.final)
             has_findings = bool(self._alone(record, unit, digests, source.path, checker))
             self.records.add(number << _ROW | row, digests, final, has_findings)
             texts.append(digests.text)

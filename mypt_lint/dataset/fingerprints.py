@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 from typing import NamedTuple
-from unicodedata import combining, normalize
+from unicodedata import combining, is_normalized, normalize
 
 from mypt_records.chat import Chat
 from mypt_spec.episode import Episode
@@ -25,11 +25,10 @@ _encode = json.JSONEncoder(sort_keys=True).encode
 
 
 class Answer(NamedTuple):
-    """An answer: digests of all before it and of itself, its text, and its pointer."""
+    """An answer: digests of all before it and of itself, and its pointer."""
 
     context: int
     digest: int
-    text: str
     at: str
 
 
@@ -49,10 +48,10 @@ class Fingerprint:
 
     `everything` is the digest of all of it, `toolless` that of all but the declared tools, `plain`
     that of all with its texts made plain. `answers` are the answers of the model that have a text,
-    `final` is the text of the last one. What `is_judged`, with two answers or a label, has one of
-    `answers`: the digest of what is judged, and that of the judgement. `questions` are the user's
-    messages, made plain, with their pointers. `text` is what is said, made plain, without system
-    prompts.
+    `final` is the text of the last one, made plain. What `is_judged`, with two answers or a label,
+    has one of `answers`: the digest of what is judged, and that of the judgement. `questions` are
+    the user's messages, made plain, with their pointers. `text` is what is said, made plain,
+    without system prompts.
     """
 
     everything: int
@@ -107,27 +106,30 @@ def _of_turns(
     """Returns what is compared of messages; those after the first `count` are the other answer."""
     exact = [f"{t.head}\0{t.text}" for t in turns]
     texts = [plain(t.text) for t in turns]
+    said = [
+        text if t.said is t.text else plain(t.said) for t, text in zip(turns, texts, strict=True)
+    ]
     contexts = _running([tools, *exact[:count]])[1:]
-    toolless = "\0".join([label, str(count), *exact])
+    toolless_digest = digest("\0".join([label, str(count), *exact]))
     answers = tuple(
-        Answer(contexts[i], digest(exact[i]), t.said, t.at)
+        Answer(contexts[i], digest(exact[i]), t.at)
         for i, t in enumerate(turns[:count])
         if t.kind == "answer"
     )
-    final = answers[-1].text if answers else None
+    final = [said[i] for i, t in enumerate(turns[:count]) if t.kind == "answer"][-1:]
     is_judged = bool(label) or count < len(turns)
     if is_judged:
         sides = ["\0".join(exact[shared:count]), "\0".join(exact[count:])]
         judged = "\0".join([tools, *exact[:shared], *sorted(sides)])
-        answers = (Answer(digest(judged), digest(label or sides[0]), "", ""),)
+        answers = (Answer(digest(judged), digest(label or sides[0]), ""),)
     heads = [t.head for t in turns]
     return Fingerprint(
-        digest(f"{tools}\0{toolless}"),
-        digest(toolless),
+        digest(f"{tools}\0{toolless_digest}"),
+        toolless_digest,
         digest("\0".join([tools, label, str(count), *heads, *texts])),
         answers,
-        final,
-        tuple((plain(t.said), t.at) for t in turns[:count] if t.kind == "question"),
+        final[0] if final else None,
+        tuple((said[i], t.at) for i, t in enumerate(turns[:count]) if t.kind == "question"),
         " ".join(text for text, t in zip(texts, turns, strict=True) if t.kind not in _UNPROMPTED),
         is_judged,
     )
@@ -159,7 +161,9 @@ def plain(text: str) -> str:
 
 def nfc(text: str) -> str:
     """Returns a text in NFC, in linear time: Python sorts many accents on a letter in more."""
-    return normalize("NFC", text if text.isascii() else _MARKS.sub(_in_order, text))
+    if text.isascii() or is_normalized("NFC", text):
+        return text
+    return normalize("NFC", _MARKS.sub(_in_order, text))
 
 
 def _in_order(run: re.Match[str]) -> str:

@@ -118,9 +118,11 @@ def signatures(hashes: Hashes) -> Any:
         return out
     values = _top(shingles.values[np.repeat(long, shingles.sizes)])
     starts = np.concatenate([[0], np.cumsum(shingles.sizes[long])[:-1]])
+    room = np.empty_like(values)  # several times as fast as new arrays
     for column in range(_COLUMNS):
-        mask, factor = _SEEDS[2 * column], _SEEDS[2 * column + 1] | np.uint32(1)
-        least = np.minimum.reduceat((values ^ mask) * factor, starts)
+        np.bitwise_xor(values, _SEEDS[2 * column], out=room)
+        np.multiply(room, _SEEDS[2 * column + 1] | np.uint32(1), out=room)
+        least = np.minimum.reduceat(room, starts)
         out[long, column] = _mixed(least.astype(np.uint64)).astype(np.uint8)
     out[long, 0] |= 1  # so that it is not one of a short text
     of_text = np.repeat(np.arange(len(long), dtype=np.uint64), hashes.sizes)[hashes.are_numbers]

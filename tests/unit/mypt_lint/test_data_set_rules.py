@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mypt.lint.cli import main
-from mypt_lint.dataset import evaluation
+from mypt_lint.dataset import compare, evaluation, passages
 from mypt_lint.dataset.passages import sketches
 from tests.support import build
 from tests.support.build import Record, assistant, user, write
@@ -184,3 +184,16 @@ def test_judgements(codes: Any, first: Record, second: Record, code: str) -> Non
 def test_standard_input_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--no-config", "--data-set", "-"]) == 2
     assert "must be a file" in capsys.readouterr().err
+
+
+def test_blocks_change_nothing(codes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does how many texts are hashed at once, or how many processes check the lines."""
+    near = [chat(f"Tell{more}.", RIVER) for more in ("", " me", " me now")]
+    write("eval.jsonl", chat(QUESTION, "70"))
+    write("a.jsonl", *near, chat("Hi", "Yo"), chat("Hi", "Hello"), chat(QUESTION, "7"), *near[1:])
+    expected = codes(".")
+    assert {finding[-6:] for finding in expected} == {"MYP601", "MYP602", "MYP603", "MYP613"}
+    monkeypatch.setattr(compare, "BLOCK", 100)
+    monkeypatch.setattr(compare, "_TEXT", 50)
+    monkeypatch.setattr(passages, "_PAIRS", 1)
+    assert codes(".") == codes("-j", "3", ".") == expected
