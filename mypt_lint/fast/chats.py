@@ -9,6 +9,7 @@ that is not clean has no skeleton.
 
 import math
 from collections.abc import Container
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from mypt_lint.fast.clean_tools import CHAT, Declared
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
 from mypt_records.checks.media import LISTS
+from mypt_records.checks.order import SHORT
 from mypt_records.checks.tools import NAME
 from mypt_records.reading import LABELS
 from mypt_records.shapes import read
@@ -189,20 +191,21 @@ class ChatSkeletons:
 def _repeated_ids(messages: list[dict[str, Any]]) -> Container[str]:
     """Returns the ids that several calls of some messages have: of these, the characters decide.
 
-    Raises NoSkeletonError where a question and what follows it come again: the length of the turn
-    decides.
+    Raises NoSkeletonError where a text, or a question and what follows it, come again: their
+    lengths decide.
     """
-    questions, ids = list[tuple[str, str]](), list[str]()
-    for message, following in zip(messages, (*messages[1:], {}), strict=True):
-        if str(message.get("from") or message.get("role")).lower() in _ASKING:
-            questions.append((_text(message), _text(following)))
+    ids = list[str]()
+    texts = [str(m.get("value") or m.get("content")) for m in messages]
+    long = [text for text in texts if len(text) >= SHORT]
+    turns = [
+        pair
+        for pair, m in zip(pairwise([*texts, ""]), messages, strict=True)
+        if str(m.get("from") or m.get("role")).lower() in _ASKING
+    ]
+    if len({*turns}) < len(turns) or len({*long}) < len(long):
+        raise NoSkeletonError("a text may come again")
+    for message in messages:
         if "tool_calls" in message and message["tool_calls"].__class__ is list:
             calls = [call for call in message["tool_calls"] if call.__class__ is dict]
             ids += [call["id"] for call in calls if call.get("id").__class__ is str]
-    if len({*questions}) < len(questions):
-        raise NoSkeletonError("a turn may come again")
     return () if len({*ids}) == len(ids) else {ident for ident in ids if ids.count(ident) > 1}
-
-
-def _text(message: dict[str, Any]) -> str:
-    return str(message.get("value") or message.get("content"))

@@ -40,6 +40,8 @@ _LONG = 8 << 10  # bytes of a rest that is remembered ...
 _FINDINGS = 20  # ... and its findings
 _ROOM = 4 << 20  # bytes of all rests, about; a finding counts as _WEIGHT
 _WEIGHT = 1000
+# Neither what is found nor its fix depends on the values in a record of another tool.
+_STRUCTURAL = frozenset({METADATA, "MYP125", "MYP134", "MYP137", "MYP214", "MYP252"})
 
 
 class CachedFinding(NamedTuple):
@@ -161,8 +163,7 @@ def cached(finding: Finding, skeleton: Skeleton) -> CachedFinding:
         raise NoSkeletonError("a finding quotes a text")
     if skeleton.foreign and (
         finding.span is not None
-        or (fix is not None and finding.code != METADATA)
-        or skeleton.values
+        or (finding.code not in _STRUCTURAL and (fix is not None or skeleton.values))
     ):
         raise NoSkeletonError("what is found inside a text is not true of others")
     before, marked = None, ""

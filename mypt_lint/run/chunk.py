@@ -11,7 +11,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import repeat
+from itertools import combinations, repeat
 
 from mypt_cli.words import counted
 from mypt_lint.check.baseline import Key, keys
@@ -20,17 +20,17 @@ from mypt_spec.findings import Finding, regraded
 
 FAR = 1 << 48  # rows of a range count from here, so that none is taken for the file's first
 METADATA, MIXED, ONE_LABEL, UNREAD = "MYP112", "MYP113", "MYP611", "MYP018"
-VOCABULARY, THOUGHTS, CHANCE = "MYP513", "MYP737", "MYP739"
+VOCABULARY, THOUGHTS, CHANCE, FORMS = "MYP513", "MYP737", "MYP739", "MYP135"
 _PROMPT_ONLY = "MYP252"
 OF_THE_FILE = frozenset({
     METADATA, MIXED, ONE_LABEL, UNREAD, VOCABULARY, THOUGHTS, CHANCE, "MYP133", "MYP134", "MYP137",
     "MYP370",
 })  # fmt: skip
-_MILD = frozenset({"MYP214", "MYP314", "MYP351"})  # once a file where they are remarks
+_MILD = frozenset({"MYP214", "MYP259", "MYP314", "MYP351"})  # once a file where they are remarks
 _LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
 # Findings about a file: the line at which they are shown is not faulty because of them.
-_NOT_OF_A_LINE = frozenset({"MYP012", "MYP013", METADATA, ONE_LABEL})
+_NOT_OF_A_LINE = frozenset({"MYP012", "MYP013", METADATA, ONE_LABEL, FORMS})
 _Place = tuple[str, int]
 _END: _Place = ("\U0010ffff", 0)
 
@@ -143,7 +143,7 @@ def _same(finding: Finding) -> str:
     """Returns what findings of one code have in common that are one for the file."""
     if finding.code == METADATA:  # the same key of any message is one
         return "/" * (finding.pointer.count("/") > 1) + finding.pointer.rpartition("/")[2]
-    by_message = finding.code in (MIXED, ONE_LABEL, THOUGHTS, "MYP214", "MYP314")
+    by_message = finding.code in (MIXED, ONE_LABEL, THOUGHTS, FORMS, "MYP214", "MYP314")
     return finding.message if by_message else ""
 
 
@@ -162,8 +162,15 @@ def _once_findings(findings: OncePerFile, records: int) -> list[Diagnostic]:
     out = [
         _saying(once.first, f"{once.first.finding.message}: in {_extent(once, key, records)}")
         for (code, key), once in findings.items()
-        if code not in (MIXED, ONE_LABEL)
+        if code not in (MIXED, ONE_LABEL, FORMS)
     ]
+    # Of each key that has two forms, the one that begins later is told.
+    by_row = sorted([o.first for (code, _), o in findings.items() if code == FORMS], key=_place)
+    for one, two in combinations(by_row, 2):
+        text = two.finding.message
+        if one.finding.message.partition(" ")[0] == text.partition(" ")[0]:
+            text += f", on line {one.row} it is {one.finding.message.partition(' is ')[2]}"
+            out.append(_saying(two, text))
     mixed = [once for (code, _), once in findings.items() if code == MIXED]
     if mixed:
         counts = ", ".join(f"{once.count} {_shape(once)}" for once in mixed)

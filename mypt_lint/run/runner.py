@@ -5,6 +5,7 @@ come back in the order of the file whatever the number of workers.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from mypt_cli.jsonl.blocks import Block, Source, blocks
@@ -17,7 +18,8 @@ from mypt_lint.check.origins import placed
 from mypt_lint.check.profiler import profiled
 from mypt_lint.check.texts import generation_line, generation_units, row_line, text_units
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_lint.run.chunk import FAR, ONE_LABEL, Chunk, hold, labels, once
+from mypt_lint.run.chunk import FAR, FORMS, ONE_LABEL, Chunk, hold, labels, once
+from mypt_lint.run.forms import forms
 from mypt_spec.findings import Finding
 
 
@@ -104,6 +106,11 @@ def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> 
             finding = Finding(ONE_LABEL, label, help=hint)
             item = checker.at(finding, first, 0, len(first), row, path)
             hold(chunk.once_per_file, item, count)
+    for key, form, line in forms(block) if kind == "record" and checker.selects(FORMS) else ():
+        finding = Finding(FORMS, f'"{key}" is {form}', help="write all of a file in one form")
+        item = checker.at(finding, "", 0, 0, row + line, path)
+        (item,) = placed([replace(item, snippet=None)], block, row)
+        hold(chunk.once_per_file, item)
     return chunk.counted(sum([chunk.add(items, raw, checker.baseline) for raw, items in results]))
 
 

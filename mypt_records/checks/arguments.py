@@ -10,7 +10,7 @@ from mypt_records.checks.tools import null_in, without_null
 from mypt_records.fixes import from_python
 from mypt_records.reading import closest_key
 from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError, unnamed
-from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, loads
+from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, faults, loads
 from mypt_spec.findings import Finding, regraded
 
 _HINT = 'write an object, as JSON text: "{}" where there are no arguments'
@@ -100,6 +100,9 @@ def _schemas(chat: Chat) -> dict[str, dict[str, Any]]:
 def arguments_not_json(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that are a text, but no JSON."""
     for call, source, fault in parsed_arguments(chat):
+        if isinstance(fault, dict) and isinstance(source.value, str):
+            for wrong in faults(fault):
+                yield located(wrong.code, f"in the arguments: {wrong.message}", source)
         if not isinstance(fault, Fault) or _may_be_built_in(chat, call):
             continue
         text, at = source.value, fault.offset

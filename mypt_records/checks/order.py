@@ -8,8 +8,8 @@ from mypt_records.checks.registry import check, once_per_chat
 from mypt_spec.findings import Finding, regraded
 
 _INSTRUCTING = ("system", "developer")
-_ALONE = ("openai", "sharegpt", "turns")  # shapes whose records are a list of messages
-_SHORT = 40  # characters of a turn that may be said again
+_LISTS = ("openai", "sharegpt", "turns")  # shapes whose records are a list of messages
+SHORT = 40  # characters of a turn, or a text, that may be said again
 
 
 @once_per_chat
@@ -53,7 +53,7 @@ def second_system(chat: Chat) -> Iterator[Finding]:
 def answer_without_user(chat: Chat) -> Iterator[Finding]:
     """Finds conversations that begin with an answer; one alone may be a text to train."""
     spoken = talk(chat)
-    instructed = chat.shape in _ALONE and chat.messages[0].role in _INSTRUCTING
+    instructed = chat.shape in _LISTS and chat.messages[0].role in _INSTRUCTING
     if spoken and spoken[0].role == "assistant" and (len(spoken) > 1 or instructed):
         hint = "put the user's message before it, or delete it: many chat templates refuse it"
         text = f"the conversation begins with the {spoken[0].alias} message"
@@ -70,6 +70,20 @@ def nothing_trained(chat: Chat) -> Iterator[Finding]:
         text = "no message of this record is trained: the model has nothing to learn from it"
         hint = "give an answer a weight above 0, or drop the record"
         yield Finding("MYP501", text, help=hint)
+
+
+@check("MYP133")
+def partial_weight(chat: Chat) -> Iterator[Finding]:
+    """Finds the first `weight` other than 0, and 1 of an answer."""
+    weights = [(m.weight, m.role) for m in chat.messages if m.weight is not None]
+    for weight, role in weights:
+        one = weight.value.__class__ is not bool and weight.value == 1 and role == "assistant"
+        if weight.at.endswith("/weight") and not one and (weight.value or weight.value is False):
+            hint = "mypt-prepare takes it; OpenAI and Mistral refuse it"
+            yield Finding(
+                "MYP133", "a weight that is not 0, or 1 of an answer", weight.at, help=hint
+            )
+            return
 
 
 @check("MYP252")
@@ -106,20 +120,31 @@ def same_role_twice(chat: Chat) -> Iterator[Finding]:
 
 @check("MYP259")
 def repeated_turn(chat: Chat) -> Iterator[Finding]:
-    """Finds turns, each a question and all up to the next, that a conversation has twice."""
+    """Finds turns, each a question and all up to the next, that a conversation has twice.
+
+    A question or an answer that comes again is a remark, the first of a record.
+    """
     starts = [i for i, m in enumerate(chat.messages) if m.role == "user"]
-    once = len({chat.messages[i].text for i in starts}) == len(starts)
-    if once or chat.shape not in _ALONE:
-        return
     turns: set[tuple[object, ...]] = set()
-    for start, end in pairwise([*starts, len(chat.messages)]):
+    for start, end in pairwise([*starts, len(chat.messages)] if chat.shape in _LISTS else ()):
         messages = chat.messages[start:end]
-        turn = tuple((m.role, m.text, m.media, *map(_called, m.calls)) for m in messages)
-        if turn in turns and sum(len(m.text) for m in messages) >= _SHORT and len(messages) > 1:
+        turn = tuple((m.role, m.text, repr(m.media), *map(_called, m.calls)) for m in messages)
+        if turn in turns and sum(len(m.text) for m in messages) >= SHORT and len(messages) > 1:
             text = "a question and its answer are here again, word for word"
             hint = "delete one of the two turns, or drop the record"
             yield Finding("MYP259", text, messages[0].at, help=hint)
+            return
         turns.add(turn)
+    texts: set[tuple[str, str]] = set()
+    for message in chat.messages if chat.shape in _LISTS else ():
+        said = message.role, message.text
+        if said in texts and message.content:
+            text = f"a text of the {message.alias} is here again, word for word"
+            finding = Finding("MYP259", text, message.at, help="is it what was said?")
+            yield regraded(finding, "info")
+            return
+        if message.role in ("user", "assistant") and len(message.text) >= SHORT:
+            texts.add(said)
 
 
 def _called(call: Call) -> tuple[str, str]:

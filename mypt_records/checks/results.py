@@ -6,7 +6,7 @@ Where calls and results have ids, the ids decide; elsewhere a result belongs to 
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.checks.registry import check, once_per_chat
@@ -143,36 +143,26 @@ def duplicate_call_id(chat: Chat) -> Iterator[Finding]:
 
     Ids that are numbers may begin again in each turn.
     """
-    yield from _in_messages(chat)
     ids: dict[str, int] = {}  # to the number of the question before the call
     turn, again = 0, False
-    for message in chat.messages:
-        turn += message.role == "user"
-        in_message = {call.id.text: call.id for call in message.calls if call.id is not None}
-        for text, call_id in in_message.items():
-            before, ids[text] = ids.get(text), turn
+    for message in (*chat.messages, *chat.rejected):
+        turn += 1 if message.role == "user" else 0
+        counts: Counter[str] = Counter()
+        for call_id in [call.id for call in message.calls if call.id is not None]:
+            text, before = call_id.text, ids.get(call_id.text)
+            counts[text] += 1
             fault = f"the id {text!r} is that of an earlier call, too"
             finding = Finding("MYP351", fault, call_id.at, help="give each call its own id")
-            if before is not None and _RANDOM.fullmatch(text):
+            if counts[text] == 2:
+                yield replace(finding, message=f"the id {text!r} is there twice in one message")
+            elif before is None or counts[text] > 2 or chat.rejected:
+                continue
+            elif _RANDOM.fullmatch(text):
                 yield regraded(finding, "warning")
             elif before == turn and not again:
                 again = True
                 yield regraded(finding, "info")
-
-
-def _in_messages(chat: Chat) -> Iterator[Finding]:
-    """Yields findings about calls of one message that have the same id."""
-    for message in (*chat.messages, *chat.rejected):
-        if len(message.calls) < 2:
-            continue
-        counts: Counter[str] = Counter()
-        for call in message.calls:
-            if call.id is None:
-                continue
-            counts[call.id.text] += 1
-            if counts[call.id.text] == 2:
-                fault = f"the id {call.id.text!r} is there twice in one message"
-                yield Finding("MYP351", fault, call.id.at, help="give each call its own id")
+        ids |= dict.fromkeys(counts, turn)
 
 
 @check("MYP352")

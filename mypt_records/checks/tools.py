@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mypt_records.chat import Chat, JsonValue, Tool, located
+from mypt_records.chat import Chat, JsonValue, located
 from mypt_records.checks.registry import check
 from mypt_records.fixes import within
 from mypt_spec.bodies.json_schema import Patience, SchemaError
@@ -35,57 +35,32 @@ def refused_name(chat: Chat) -> Iterator[Finding]:
             yield located("MYP131", message, tool.name, hint=hint)
 
 
-def _definitions(chat: Chat) -> Iterator[tuple[Tool, dict[str, Any], str]]:
-    """Yields the tools that are objects, each with what should have a name, and its pointer."""
-    for tool in chat.tools or ():
-        if isinstance(tool.value, dict):
-            wrapped = isinstance(tool.value.get("function"), dict)
-            inside = wrapped and tool.at.count("/") > 1
-            function = tool.value["function"] if wrapped else tool.value
-            yield tool, function, f"{tool.at}/function" if inside else tool.at
-
-
 @check("MYP102")
-def tool_without_name(chat: Chat) -> Iterator[Finding]:
-    """Finds definitions of functions without a name; other tools, such as a search, have none."""
-    for tool, function, at in _definitions(chat):
-        value = tool.value
-        if function is value and value.get("function") is not None:
-            continue  # MYP104
-        is_function = value.get("type") == "function" or not _OF_FUNCTION.isdisjoint(value)
-        if is_function and function.get("name") is None:
-            lacks = "function" if function is value and "type" in value else "name"
-            hint = 'a tool is {"type": "function", "function": {"name": "...", ...}}'
-            yield Finding("MYP102", f'the definition of a tool has no "{lacks}"', at, help=hint)
+def malformed_tool(chat: Chat) -> Iterator[Finding]:
+    """Finds definitions without a name, or of other types (MYP104, MYP127).
 
-
-@check("MYP127")
-def empty_tool_name(chat: Chat) -> Iterator[Finding]:
-    """Finds definitions whose name is empty, or whose type is misspelt."""
-    for tool, function, at in _definitions(chat):
-        within = at.count("/") > 1
-        if function.get("name") == "":
-            yield Finding("MYP127", "the name of a tool is empty", f"{at}/name" if within else at)
-        if function is not tool.value and tool.value.get("type", "function") != "function":
-            at = f"{tool.at}/type" if within else tool.at
-            hint = 'write "type": "function"'
-            yield Finding("MYP127", 'the type of a tool is not "function"', at, help=hint)
-
-
-@check("MYP104")
-def tool_not_an_object(chat: Chat) -> Iterator[Finding]:
-    """Finds definitions, and functions and names in them, that are of another type."""
+    Tools that are no functions, such as a search, need no name.
+    """
     for tool in chat.tools or ():
-        value, within = tool.value, tool.at.count("/") > 1
-        if not isinstance(value, dict):
-            fault = f"the definition of a tool must be an object, got {kind_of(value)}"
-            yield Finding("MYP104", fault, tool.at)
-        elif not isinstance(function := value.get("function", value), dict):
-            fault = f'"function" of a tool must be an object, got {kind_of(function)}'
-            yield Finding("MYP104", fault, f"{tool.at}/function" if within else tool.at)
-        elif not isinstance(function.get("name"), str | None):
-            fault = f"the name of a tool must be a string, got {kind_of(function['name'])}"
-            yield Finding("MYP104", fault, tool.at)
+        outer: Any = tool.value if isinstance(tool.value, dict) else {}
+        function = outer.get("function", tool.value)
+        name = function.get("name") if isinstance(function, dict) else ""
+        wrapped, code, fault, key = "function" in outer, "MYP104", "", ""
+        if not isinstance(function, dict):
+            key = "/function" * wrapped
+            fault = f"the function of a tool must be an object, got {kind_of(function)}"
+        elif wrapped and outer.get("type", "function") != "function":
+            code, fault, key = "MYP127", 'the type of a tool is not "function"', "/type"
+        elif name == "":
+            code, fault = "MYP127", "the name of a tool is empty"
+        elif not isinstance(name, str | None):
+            fault = f"the name of a tool must be a string, got {kind_of(name)}"
+        elif name is None and (outer.get("type") == "function" or _OF_FUNCTION & outer.keys()):
+            code, fault = "MYP102", "a tool has no name"
+        if fault:
+            hint = 'a tool is {"type": "function", "function": {"name": "...", ...}}'
+            at = tool.at + key * (tool.at.count("/") > 1)  # not of a list in a JSON text
+            yield Finding(code, fault, at, help=hint)
 
 
 @check("MYP126")

@@ -205,6 +205,16 @@ def test_what_is_found_inside_a_text_is_not_true_of_others(dialect: str) -> None
         assert found == known.checker.line(line, row=1, filename="f")
 
 
+def test_long_texts_that_come_again() -> None:
+    known = chats("openai", "")
+    long = "It depends on what you mean by that, I think."
+    for one, two in (("Hi", "Hi"), ("Hi", "Yo"), (long, "Yo"), (long, long), ("Yo", long)):
+        said = [HI, {"role": "assistant", "content": one}, {"role": "user", "content": "So?"}]
+        line = json.dumps({"messages": [*said, {"role": "assistant", "content": two}]}).encode()
+        found = known.line(line, row=1, filename="f")
+        assert found == known.checker.line(line, row=1, filename="f")
+
+
 @pytest.mark.parametrize("system", ["S", "Call f."])
 @pytest.mark.parametrize("ident", ["a", "call_9xK2p0Qd", ""])
 @pytest.mark.parametrize("more", [{}, {"type": "function"}, {"tools": [TOOL]}])

@@ -62,3 +62,34 @@ def test_a_file_of_one_label_is_one_remark(lint: Linter) -> None:
     ]
     for labels in ([True] * 19 + [False], [False] * 9):
         assert lint.of(labelled(*labels), "--no-config")[1] == []
+
+
+def calling(arguments: str, tools: str) -> str:
+    called = f'[{{"id": "1", "type": "function", "function": {{"name": "f", "arguments": {arguments}}}}}]'
+    asked = '{"role": "user", "content": "arguments"}'
+    return f'{{"messages": [{asked}, {{"role": "assistant", "tool_calls": {called}}}], "tools": {tools}}}'
+
+
+TEXT_FORM, OBJECT_FORM = r'"{\"arguments\": {}}"', '{"arguments": {}}'
+FUNCTION = '{"name": "f", "parameters": {"type": "object", "properties": {"arguments": {"type": "object"}}}}'
+AS_LIST, AS_TEXT = f"[{FUNCTION}]", json.dumps(f"[{FUNCTION}]")
+ARRAY = [calling(OBJECT_FORM, AS_LIST), calling(TEXT_FORM, AS_LIST)]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ([calling(TEXT_FORM, AS_LIST)] * 3, []),
+        ([calling(OBJECT_FORM, AS_TEXT)] * 3, []),
+        ([calling(TEXT_FORM, AS_TEXT), calling(TEXT_FORM, "null"), calling(TEXT_FORM, "[]")], []),
+        ([calling(TEXT_FORM, AS_LIST), *[calling(OBJECT_FORM, AS_LIST)] * 2], [(2, '"arguments" is an object, on line 1 it is JSON text')]),
+        ([calling(TEXT_FORM, AS_TEXT)] * 400 + [calling(TEXT_FORM, AS_LIST)], [(401, '"tools" is a list, on line 1 it is JSON text')]),
+        (["[" + ",\n".join(ARRAY) + "]"], [(2, '"arguments" is JSON text, on line 1 it is an object')]),
+    ],
+)  # fmt: skip
+def test_forms_that_a_file_mixes(
+    lint: Linter, text: list[str], expected: list[tuple[int, str]]
+) -> None:
+    _, findings, _ = lint.of("\n".join(text) + "\n", "--no-config", "--select", "MYP135")
+    assert [(item["location"]["row"], item["message"]) for item in findings] == expected
