@@ -75,7 +75,8 @@ def check(folder: Path, vocabulary: str | None = None) -> Iterator[Result]:
 def _language(dialect: Dialect) -> Result:
     """Walks Lark's parser and the automaton side by side through all that Lark can reach."""
     grammar = next(data for name, data in dialect.files.items() if name.endswith(".lark"))
-    first = make_parser(grammar.decode()).parse_interactive([]).as_immutable()
+    first = make_parser(grammar.decode()).parse_interactive([])
+    first.parser_state.parse_conf.callbacks = {}  # builds no trees
     states, queue = {tuple(first.parser_state.state_stack): dialect.automaton.start}, deque([first])
     from lark import Token
 
@@ -88,7 +89,8 @@ def _language(dialect: Dialect) -> Result:
             differ = ", ".join(sorted((takes - {END}) ^ allowed)) or "the end"
             return Result("grammar", False, f"Lark and the automaton differ about {differ}")
         for terminal in allowed:
-            following = here.feed_token(Token(terminal, ""))
+            following = here.copy(deepcopy_values=False)
+            following.feed_token(Token(terminal, ""))
             key = tuple(following.parser_state.state_stack)
             if key not in states:
                 states[key] = dialect.automaton.steps[state][terminal]
