@@ -58,11 +58,7 @@ PAIRS = (
         "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B@56a144",
     ),
     ("openai-gpt-oss-120b", "unsloth-gpt-oss-20b"),
-    ("HuggingFaceTB-SmolLM3-3B", "HuggingFaceTB-SmolLM3-3B@3e0e27"),
-    ("Qwen-QwQ-32B", "Qwen-QwQ-32B@16488a"),
-    ("Qwen-Qwen3-0.6B", "Qwen-Qwen3-0.6B@a55ee1"),
-    ("poolside-Laguna-S-2.1", "poolside-Laguna-S-2.1@444819"),
-    ("tencent-Hy3", "tencent-Hy3@7fc351"),
+    ("HuggingFaceTB-SmolLM3-3B@3e0e27", "HuggingFaceTB-SmolLM3-3B"),
 )
 
 
@@ -175,7 +171,10 @@ def beside(folder: Path, weights: dict[str, int], found: dict[str, list[Any]]) -
     counts, missed = Counter[tuple[str, str]](), defaultdict[str, list[str]](list)
     for name, items in found.items():
         ours = {code for _, code, _ in items}
-        ours |= {"earlier thought"} if any("earlier thought" in m for _, _, m in items) else set()
+        lost = ("earlier thought", "place for thoughts")
+        ours |= {
+            name for _, _, m in items for name in ("earlier thought",) if any(x in m for x in lost)
+        }
         for check in theirs(name, folder / f"{name}.jinja"):
             counts[check, "templates"] += 1
             counts[check, "repositories"] += weights[name]

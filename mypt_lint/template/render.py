@@ -17,6 +17,9 @@ from mypt_lint.template.source import Template
 
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _MARKS = re.compile(r"\{%[-+]?\s*(?:end)?generation\s*[-+]?%\}")
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_CODE = re.compile(rf"""\{{[{{%](?:{_QUOTED}|[^'"])*?[%}}]\}}|\{{\#.*?\#\}}""", re.DOTALL)
+_STRING = re.compile(_QUOTED, re.DOTALL)
 _FUNCTIONS = frozenset({"raise_exception", "strftime_now"})
 _MAX_MESSAGE = 300  # characters of a message, which a template may write
 
@@ -154,13 +157,8 @@ def variables(templates: Iterable[Template]) -> tuple[set[str], set[str]]:
 
 def literals(template: Template) -> str:
     """Returns the text that a template has outside of its code, and in strings of it."""
-    import jinja2
-
-    try:
-        lexed = list(jinja2.Environment().lex(template.text))
-    except jinja2.TemplateError:
-        return template.text
-    return "\n".join(text for _, kind, text in lexed if kind in ("data", "string"))
+    strings = (text for code in _CODE.findall(template.text) for text in _STRING.findall(code))
+    return "\n".join((*_CODE.split(template.text), *strings))
 
 
 def _line(error: Exception) -> int | None:

@@ -6,6 +6,7 @@ In the shipped conversations no two values of one are alike, so a value is found
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -148,6 +149,7 @@ def _spans(value: Value, text: str, start: int, end: int) -> Iterator[tuple[int,
             at = text.find(spelled, at + len(spelled), end)
 
 
+@lru_cache(4096)  # most texts are those of the shipped conversations
 def spellings(text: str) -> tuple[str, ...]:
     """Returns how a template may write a text: as it is, or inside of a string of JSON or Python.
 

@@ -195,10 +195,10 @@ def test_the_command(path: Path, lint: Linter) -> None:
     assert status == 1
     assert (finding["code"], finding["location"]["row"]) == ("MYP710", 1)
     assert "endfor" in finding["message"]
-    assert "79 conversations" in err
+    assert "80 conversations" in err
     assert lint(*command, "--ignore", "MYP7", "-q")[0] == 0
     path.write_text(FAITHFUL)
-    assert lint(*command) == (0, [], "79 conversations clean (1 file)\n")
+    assert lint(*command) == (0, [], "80 conversations clean (1 file)\n")
 
 
 def test_severities_of_the_settings(path: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def findings_of(path: Path, text: str = "") -> list[tuple[str, str]]:
 
 def test_rare_conversations_have_other_values() -> None:
     names = {row["_name"] for row in (*read(CONVERSATIONS), *read(RARE))}
-    assert len(names) == 79
+    assert len(names) == 80
     for row in read(RARE):
         texts = [v.text for v in values(row["messages"], None) if not v.kind.startswith("name")]
         assert len(texts) == len(set(texts)), row["_name"]
