@@ -28,6 +28,9 @@ fail-on = "error"                  # or "warning", "info"
 # [severity]
 # unknown-tool = "error"
 
+# [max-rate]                       # rules that may find faults in a share of the records
+# MYP353 = "0.5%"
+
 # [metadata]                       # top-level keys that are known, and mean nothing
 # keys = ["id", "source"]
 

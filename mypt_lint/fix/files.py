@@ -179,10 +179,14 @@ def _reject(pieces: _Pieces, path: str | None, *, again: bool) -> tuple[Codes, s
     Lines in it stay, unless it is written `again`: data that is fixed in place is nowhere else.
     Without a path, they are counted only. Raises _NotWholeError where no record would be left.
     """
-    codes = Counter(c for piece in pieces() if piece.dropped for c in ("", *piece.dropped))
+    codes: Codes = Counter()
+    is_empty = True
+    for piece in pieces():
+        codes.update(("", *piece.dropped) if piece.dropped else ())
+        is_empty = is_empty and not piece.new
     if not codes or path is None:
         return codes, ""
-    if not any(piece.new for piece in pieces()):
+    if is_empty:
         raise _NotWholeError("all of its records would be dropped")
     name = f"{path}{REJECTS}"
     refuse_pipe(name)

@@ -65,10 +65,14 @@ class Report(Lines):
             return
         facts = summary.profile.facts()
         about = "" if facts["exact"] else "about "
-        rows = [["records", f"{facts['records']:,}"], ["tokens", f"{about}{facts['tokens']:,}"]]
+        sample = f" ({facts['sample']:,} of them for what follows)" if facts["sample"] else ""
+        rows = [
+            ["repeated records", f"{facts['repeated']:,}"],
+            ["records", f"{facts['records']:,}{sample}"],
+            ["tokens", f"{about}{facts['tokens']:,}"],
+        ]
         if facts["share"] is not None:
             rows.append(["trained", f"{facts['share']:.1%}"])
-        rows.append(["repeated records", f"{facts['repeated']:,}"])
         if facts["unread"]:
             rows.append(["records without a conversation", f"{facts['unread']:,}"])
         for title, sizes in (("tokens", facts.get("lengths")), ("turns", facts.get("turns"))):

@@ -72,6 +72,8 @@ def test_any_number_of_processes_counts_the_same(
     assert one == two
     assert (one["records"] if every == 1 else one["sample"] > 5) in (44, True)
     assert one["repeated"] == 5
+    main(["-q", "--no-config", "--format", "summary=page.md", path])
+    assert ("of them for what follows" in Path("page.md").read_text()) == (every > 1)
 
 
 @pytest.mark.usefixtures("folder")
