@@ -88,7 +88,10 @@ def _check(
     """Returns findings with their lines, and the numbers of conversations with codes."""
     out = _look(template, rows, style)
     faulty = [(number, fault.code) for number, _, fault in out.faults]
-    return list(_findings(out, template)), faulty
+    findings = dict[tuple[str, str], tuple[Finding, int]]()  # of the source, rendered or not
+    for fault, line in source_faults(template.text):
+        findings.setdefault((fault.code, fault.subject), (Finding(fault.code, fault.message), line))
+    return [*_findings(out, template), *findings.values()], faulty
 
 
 def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) -> _Outcome:
@@ -139,9 +142,6 @@ def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) 
         new = [*token_faults(first.output.text, tags, bos, template.folder)]
         out.faults.extend((0, "", fault) for fault in new)
     out.faults.extend(_dated(template, rows, outcomes))
-    for fault, line in source_faults(template.text) if out.cases else ():
-        out.faults.append((0, "", fault))
-        out.lines.setdefault(fault, line)
     return out
 
 

@@ -114,6 +114,13 @@ def test_sources(source: str, words: str | None) -> None:
     assert messages == [] if words is None else any(words in m for m in messages), messages
 
 
+def test_a_source_is_checked_if_nothing_is_rendered(tmp_path: Path) -> None:
+    chunks = lint_template(str(tmp_path / "t.jinja"), None, CODES | {"MYP710"}, {})
+    (tmp_path / "t.jinja").write_text("\n{{ lipsum.__globals__ }}" * 2)
+    items = [(d.finding.code, d.row) for chunk in chunks for d in chunk.findings]
+    assert items == [("MYP710", 1), ("MYP741", 2)]
+
+
 VOCABULARY = ["<s>", "</s>", "<|user|>", "<|assistant|>", "<|call|>", "<|end|>", "<|think|>"]
 PROCESSOR = {"type": "TemplateProcessing", "special_tokens": {"<s>": {"id": "<s>", "ids": [0]}}}
 
