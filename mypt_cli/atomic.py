@@ -12,7 +12,6 @@ leaves it; in both cases the old file or folder is as it was.
 import errno
 import hashlib
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
@@ -46,7 +45,7 @@ def replacing(
             yield out
         return
     parent, name = os.path.split(target)
-    temporary = part or os.path.join(parent, f".{name}.{secrets.token_hex(4)}")
+    temporary = part or os.path.join(parent, f".{name}.{os.urandom(4).hex()}")
     mode = 0o666 if old is None else stat.S_IMODE(old)
     out = open(  # noqa: SIM115
         temporary, "wb" if part else "xb", opener=lambda path, flags: os.open(path, flags, mode)

@@ -13,8 +13,6 @@ from __future__ import annotations
 import functools
 import io
 import os
-import random
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -195,7 +193,7 @@ class Store:
         Some servers take no notice of the condition and overwrite. This writes an object twice, and
         deletes it.
         """
-        key = f"{folder.strip('/')}/probe-{secrets.token_hex(8)}".lstrip("/")
+        key = f"{folder.strip('/')}/probe-{os.urandom(8).hex()}".lstrip("/")
         try:
             self.put_if_absent(key, b"1")
             if self.put_if_absent(key, b"2"):
@@ -220,6 +218,8 @@ class Store:
             except Fault as fault:
                 if fault.kind != "transient" or number == self._tries:
                     raise self._error(key, fault) from None
+            import random  # only now: each start of a command would take longer
+
             wait = min(_FIRST * 2 ** (number - 1), _LONGEST)
             self._sleep(wait * random.uniform(0.5, 1))
         raise ValueError(f"tries is {self._tries}, expected at least 1")

@@ -17,21 +17,19 @@ from mypt_records.prefilter import TextFilter
 from mypt_spec.adapters.base import Reader
 from mypt_spec.automaton import Automaton
 from mypt_spec.damage.cut_tags import fragment, inner_tags, signs
-from mypt_spec.damage.near_miss import beginnings, literal_finders, near_miss, spots
+from mypt_spec.damage.near_miss import beginnings, literal_finders, spots
 from mypt_spec.damage.untagged import is_body
 from mypt_spec.episode import Place
 from mypt_spec.findings import RULES
-from mypt_spec.memo import Memo
 from mypt_spec.table import TokenTable
 from mypt_spec.tokenizer.sentencepiece import rewrites
 
-_ENTRIES, _ROOM = 2000, 4 << 20  # of the memo, and the sum of its texts: code points
 # What JSON has outside of its strings; a [ there is looked at.
 _STRUCTURE = re.compile(r'[\s"\\{}\]:,0-9.+\-eEaflnrstu]')
 
 
 class CleanTexts:
-    """The clean texts of one dialect, some of which it remembers; belongs to one thread.
+    """The clean texts of one dialect; belongs to one thread.
 
     A text without any of `first` has no tag in it, no piece of one, and nothing that is almost one,
     nor anything else that is not clean.
@@ -43,8 +41,6 @@ class CleanTexts:
         self.finders = literal_finders(table)
         self.inner_tags = inner_tags(table, automaton)
         self.cut_tags = tuple(t for t in self.inner_tags if t[0] == "<" and t[-1] == ">")
-        # Texts with something like the beginning of a tag, and no tag.
-        self.fine = Memo[str, bool](_ENTRIES, room=_ROOM)
         tags = (*table.special, *(t.shown for t in table.plain_tags))
         self.beginnings = beginnings(tags)
         first = {first for first, _ in self.beginnings} | signs(self.inner_tags)
@@ -64,21 +60,7 @@ class CleanTexts:
 
         Nor does one spell a tag together with the tag beside it.
         """
-        if not all(texts) or any(map(str.isspace, texts)):
-            return False
-        if not all(map(self.is_usual, texts)):
-            return False
-        for text in texts:
-            if text in self.fine.entries:
-                continue
-            begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
-            if begun and (self.has_tag(text) or near_miss(text, self.table) is not None):
-                return False
-            if fragment(text, self.inner_tags) is not None:
-                return False
-            if begun:
-                self.fine.keep(text, True, len(text))
-        return True
+        return all(texts) and not any(map(str.isspace, texts)) and not self.doubtful(texts)
 
     def doubtful(self, texts: Sequence[str]) -> list[int]:
         """Returns the numbers of texts that may not be clean; none of them is empty or blank.
