@@ -292,14 +292,12 @@ class Reader:
     def form_of_call(self, call: dict[str, Any], at: str, *, wrapped: bool) -> None:
         """Notes a call whose name is not under `function`, or that lacks its type."""
         if not wrapped:
-            why = 'the call has its name and arguments beside its id, not under "function"'
             inside = {key: call[key] for key in ("name", "arguments") if key in call}
-            form = {**call, "type": "function", "function": inside}
-            form = {key: value for key, value in form.items() if key not in inside}
-            title = 'put them under "function"'
+            form = {key: value for key, value in call.items() if key not in inside}
+            form |= {"type": "function", "function": inside}
+            why, title = 'a call without "function"', 'put its name and arguments under "function"'
             fix = replaced(at, form, title)
-            hint = f"{title}: many chat templates read them there"
-            self.findings.append(Finding("MYP136", why, at, help=hint, fix=fix))
+            self.findings.append(Finding("MYP136", why, at, help=title, fix=fix))
         elif call.get("type") is None and "MYP137" not in [f.code for f in self.findings]:
             op = "replace" if "type" in call else "add"
             patch = ({"op": op, "path": f"{at}/type", "value": "function"},)

@@ -194,7 +194,6 @@ def _repeated_ids(messages: list[dict[str, Any]]) -> Container[str]:
     Raises NoSkeletonError where a text, or a question and what follows it, come again: their
     lengths decide.
     """
-    ids = list[str]()
     texts = [str(m.get("value") or m.get("content")) for m in messages]
     long = [text for text in texts if len(text) >= SHORT]
     turns = [
@@ -204,8 +203,7 @@ def _repeated_ids(messages: list[dict[str, Any]]) -> Container[str]:
     ]
     if len({*turns}) < len(turns) or len({*long}) < len(long):
         raise NoSkeletonError("a text may come again")
-    for message in messages:
-        if "tool_calls" in message and message["tool_calls"].__class__ is list:
-            calls = [call for call in message["tool_calls"] if call.__class__ is dict]
-            ids += [call["id"] for call in calls if call.get("id").__class__ is str]
+    lists = [m["tool_calls"] for m in messages if m.get("tool_calls").__class__ is list]
+    calls = [call for some in lists for call in some if call.__class__ is dict]
+    ids = [call["id"] for call in calls if call.get("id").__class__ is str]
     return () if len({*ids}) == len(ids) else {ident for ident in ids if ids.count(ident) > 1}

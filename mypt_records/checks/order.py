@@ -1,7 +1,7 @@
 """Finds messages whose roles are out of order."""
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.checks.registry import check, once_per_chat
@@ -38,15 +38,12 @@ def second_system(chat: Chat) -> Iterator[Finding]:
 
     A message of the system and one of the developer are two things.
     """
-    for before, message in pairwise(chat.messages):
-        if message.role != before.role or message.role not in _INSTRUCTING:
-            if message.role not in _INSTRUCTING:
-                return
-            continue
-        text = f"a second {message.alias} message at the beginning"
-        hint = "join the two: many chat templates refuse the second, or leave one out"
-        finding = Finding("MYP209", text, message.at, help=hint)
-        yield regraded(finding, "warning")
+    head = [*takewhile(lambda message: message.role in _INSTRUCTING, chat.messages)]
+    for before, message in pairwise(head):
+        if message.role == before.role:
+            text = f"a second {message.alias} message at the beginning"
+            hint = "join the two: many chat templates refuse the second, or leave one out"
+            yield regraded(Finding("MYP209", text, message.at, help=hint), "warning")
 
 
 @check("MYP251")

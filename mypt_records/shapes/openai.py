@@ -18,10 +18,6 @@ TOP = frozenset({
     "response_format", "parallel_tool_calls", "tool_choice", "function_call", "reasoning_effort",
     "images", "videos", "audios",
 })  # fmt: skip
-_SWITCHES = (
-    ("parallel_tool_calls", bool, "true or false"),
-    ("tool_choice", (str, dict), "a string or an object"),
-)
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
 _ANY = frozenset({
     "role", "content", "name", "weight", "loss_weight", "train", "training", "loss", "refusal",
@@ -68,22 +64,16 @@ def read(record: dict[str, Any]) -> Chat:
         parsed = [message_of(m, f"/messages/{i}", reader) for i, m in enumerate(messages)]
         out += [message for message in parsed if message is not None]
     tools = reader.tools(record.get("tools"), "/tools")
-    _switches(record, reader)
+    if not isinstance(parallel := record.get("parallel_tool_calls"), bool | None):
+        message = f'"parallel_tool_calls" must be true or false, got {kind_of(parallel)}'
+        finding = Finding("MYP104", message, "/parallel_tool_calls")
+        reader.findings.append(regraded(finding, "warning"))
     used, top_keys = ["messages", "system"], TOP
     if tools is None and "tools" not in record:
         tools = reader.tools(record.get("functions"), "/functions")
     if _repeats_question(record.get("prompt"), out):
         used, top_keys = [*used, "prompt"], TOP | {"prompt"}
     return reader.chat("openai", record, out, tools, top=top_keys, used=used)
-
-
-def _switches(record: dict[str, Any], reader: Reader) -> None:
-    """Notes a `parallel_tool_calls` or `tool_choice` of another type, which servers refuse."""
-    for key, types, expected in _SWITCHES:
-        value = record.get(key)
-        if value is not None and not isinstance(value, types):
-            message = f'"{key}" must be {expected}, got {kind_of(value)}'
-            reader.findings.append(regraded(Finding("MYP104", message, f"/{key}"), "warning"))
 
 
 def _repeats_question(prompt: Any, messages: list[Message]) -> bool:

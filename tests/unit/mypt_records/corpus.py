@@ -205,7 +205,6 @@ OPENAI: list[Row] = [
     ("a function that is a name", o(u(), a(), tools=[{"type": "function", "function": "weather"}]), [("MYP104", "/tools/0/function")]),
     ("a name that is a number", o(u(), a(), tools=[tool(5)]), [("MYP104", "/tools/0")]),  # type: ignore[arg-type]
     ("a word for a boolean", o(u(), a(), parallel_tool_calls="false"), [("MYP104", "/parallel_tool_calls")]),
-    ("a choice that is a number", o(u(), a(), tool_choice=1), [("MYP104", "/tool_choice")]),
     ("a call without a name", o(u(), c({"id": "x", "type": "function", "function": {"arguments": "{}"}})), [("MYP104", "/messages/1/tool_calls/0")]),
 ]  # fmt: skip
 
