@@ -281,14 +281,6 @@ def oracles(session: nox.Session) -> None:
 
 
 @nox.session
-def scale(session: nox.Session) -> None:
-    """Kill workers at 200 random points; a benchmark compares units with a single command."""
-    session.install("-e", ".[dev]")
-    session.run("pytest", "tests/unit/mypt_train/scale", *session.posargs, env={"KILLS": "200"})
-    session.run("python", "-m", "bench.scale")
-
-
-@nox.session
 def pages(session: nox.Session) -> None:
     """Test the pages of `mypt-view` and `mypt-lint` in headless Chromium, which must be installed.
 

@@ -26,18 +26,14 @@ _UNABLE = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP)
 
 
 @contextmanager
-def replacing(
-    path: str | Path, *, part: str | Path | None = None, absent: bool = False
-) -> Iterator[BinaryIO]:
+def replacing(path: str | Path, *, part: str | Path | None = None) -> Iterator[BinaryIO]:
     """Yields a file that takes the name `path` when the block ends without an exception.
 
     It is synced before that, and its folder after. The permissions of an old file are kept. A link
     stays a link: the file that it names is replaced. The temporary name is random, so that two
-    writers never meet, unless `part` is given. A pipe or device is written as it comes. With
-    `absent`, raises FileExistsError where something has the name. Raises OSError.
+    writers never meet, unless `part` is given. A pipe or device is written as it comes.
+    Raises OSError.
     """
-    if absent and os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     target = os.path.realpath(path)
     old = os.stat(target).st_mode if os.path.exists(target) else None
     if old is not None and not stat.S_ISREG(old):
@@ -57,11 +53,7 @@ def replacing(
             yield out
             out.flush()
             os.fsync(out.fileno())
-        if absent:  # a link is made whole or not at all, and never over another file
-            os.link(temporary, target)
-            os.unlink(temporary)
-        else:
-            os.replace(temporary, target)
+        os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)

@@ -1,15 +1,13 @@
 """Runs `mypt-prepare`: JSONL becomes training shards.
 
-The summary goes to stdout, progress to stderr. Subcommands for several machines are in `scale`.
+The summary goes to stdout, progress to stderr.
 """
 
 import argparse
 import os
-import shlex
 import sys
 from pathlib import Path
 
-from mypt.prepare import scale
 from mypt.prepare.options import DONE, REFUSED, add_inputs, add_output, request_of, summary
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
@@ -29,9 +27,6 @@ examples:
   mypt-prepare chats.jsonl --out sft --model Qwen3-0.6B    by the model's own chat template
   mypt-prepare data/ --out rows --format trl               rows for TRL's SFTTrainer
   mypt-prepare data/ --out sft --resume                    go on after a kill, with the same options
-
-For several machines and stores: mypt-prepare plan, run, status, commit (each has --help).
-A file of such a name is written ./plan.
 
 Every line is written, refused (rejects.jsonl says why), too long or a duplicate, and the sums add
 up. docs/toolcall_sft.md describes the files byte by byte.
@@ -61,7 +56,7 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.prepare import prepare
 
     workers = chosen.workers or os.cpu_count() or 1
-    _refuse_url(chosen.out, workers)
+    _refuse_url(chosen.out)
     say = saying(PROG, quiet=chosen.quiet)
     sources, rules, options = request_of(chosen, say)
     with Bar(sources, quiet=chosen.quiet) as bar:
@@ -79,20 +74,14 @@ def _run(chosen: argparse.Namespace) -> int:
     return REFUSED if manifest["lines"]["refused"] else DONE
 
 
-def _refuse_url(out: str, workers: int) -> None:
-    """Raises UsageError for a data set that is to be made in a store, and says what makes it."""
+def _refuse_url(out: str) -> None:
+    """Raises UsageError for a data set that is to be written into a store."""
     from mypt_cli.store import is_url, redacted
-    from mypt_train.scale.planning.plan import refuse_web_server
 
     if is_url(out):
-        refuse_web_server(out)
-        url = redacted(out)
-        plan = shlex.quote(url)
         raise UsageError(
-            f"{url}: a data set in a store is made by a plan; plan it with the same words after "
-            "mypt-prepare plan, but without --jobs and --resume, then\n"
-            f"  mypt-prepare run --plan {plan} --jobs {workers}\n"
-            f"  mypt-prepare commit --plan {plan}"
+            f"--out is {redacted(out)}, expected a folder; write the data set into a local folder, "
+            "and copy it with the client of the store"
         )
 
 
@@ -102,8 +91,6 @@ main = Command(
     EPILOG,
     _options,
     _run,
-    subcommands=scale.ABOUT,
-    subcommand=scale.subcommand,
     errors=(ValueError,),
     interrupted="interrupted; go on with --resume",
 )

@@ -10,7 +10,7 @@ SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet")
 JSON = ".json"  # of folders, only arrays of records: there are many other files of this name
 PARQUET = ".parquet"
 MANIFEST = "dataset_metadata.json"  # the file that marks a prepared data set
-# What preparing leaves until it is done: a folder, and a plan, in the folder or beside it.
+# What preparing leaves until it is done: a folder, and a plan in it.
 WORK, PLAN = ".work", "plan.json"
 REJECTS = "rejects.jsonl"  # the lines that a preparation has refused
 PACKED: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
@@ -18,11 +18,7 @@ PACKED: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
 
 def is_prepared(path: str) -> bool:
     """Returns whether a folder is a prepared data set, or was to be one."""
-    work = os.path.join(path, WORK)
-    begun = [work, path] if os.path.isdir(work) else []
-    return os.path.isfile(os.path.join(path, MANIFEST)) or any(
-        os.path.isfile(os.path.join(folder, PLAN)) for folder in begun
-    )
+    return any(os.path.isfile(os.path.join(path, name)) for name in (MANIFEST, f"{WORK}/{PLAN}"))
 
 
 def packing(path: str) -> Packing:

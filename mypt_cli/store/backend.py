@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol
 
-Kind = Literal["missing", "changed", "exists", "unable", "denied", "refused", "transient"]
+Kind = Literal["missing", "changed", "denied", "refused", "transient"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +45,3 @@ class Backend(Protocol):
 
     def get(self, key: str, start: int, end: int | None) -> tuple[Entry, bytes | memoryview]:
         """Returns the bytes from `start` to before `end`, and what is known of the object."""
-
-    def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
-        """Writes an object whole; with `absent` only if there is none of its key."""
-
-    def delete(self, key: str) -> None:
-        """Deletes an object; does nothing where there is none."""

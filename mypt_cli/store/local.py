@@ -1,12 +1,9 @@
 """Keeps objects as files in a local folder."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
-from mypt_cli import atomic
 from mypt_cli.store.backend import Entry, Fault
 
 _COPIED = 1 << 20
@@ -42,34 +39,6 @@ class LocalFiles:
             entry = _entry(key, os.fstat(file.fileno()))
             file.seek(start)
             return entry, file.read(-1 if end is None else max(end - start, 0))
-
-    def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
-        """Writes a file that is whole or not there."""
-        path = self._path(key)
-        with _as_faults():
-            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-            try:
-                with atomic.replacing(path, absent=absent) as out:
-                    if isinstance(data, bytes):
-                        out.write(data)
-                    else:
-                        with data.open("rb") as file:
-                            shutil.copyfileobj(file, out, _COPIED)
-            except FileExistsError:
-                raise Fault("exists") from None
-            except (OSError, NotImplementedError) as error:
-                refused = isinstance(error, FileNotFoundError | PermissionError)
-                if not absent or (refused and not os.access(os.path.dirname(path) or ".", os.W_OK)):
-                    raise
-                raise Fault(
-                    "unable",
-                    "this disk makes no hard links, so a file cannot be written only if there is "
-                    "none; choose a folder on another disk, or a store",
-                ) from None
-
-    def delete(self, key: str) -> None:
-        with _as_faults(), suppress(FileNotFoundError):
-            os.unlink(self._path(key))
 
     def _path(self, key: str) -> str:
         if ".." in key.split("/"):

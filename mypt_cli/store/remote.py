@@ -5,14 +5,11 @@ credentials: of a message only the status and the store's own word for the fault
 """
 
 import importlib
-import mmap
 import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from mypt_cli.store.backend import Entry, Fault
 
@@ -26,11 +23,9 @@ _VARIABLES = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SKIP_SIGNATURE=true for a public bucket",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
-# Variables that name the server of S3, the first one counts; and those that say what is hashed.
+# Variables that name the server of S3; the first one counts.
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-_HASHED = ("AWS_UNSIGNED_PAYLOAD", "AWS_CHECKSUM_ALGORITHM")
 _LISTED = 1000
-_PARTS = 5000  # of one upload; S3 takes 10,000
 # The process that obstore has its threads in. A call in a fork of it would wait for ever.
 _users: dict[str, int] = {}
 
@@ -65,20 +60,6 @@ class Bucket:
             result = self._obstore.get(self._store, key, options=options)
             return _entry(result.meta), memoryview(result.bytes())
 
-    def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
-        with self._as_faults():
-            body = _mapped(data) if isinstance(data, Path) else data
-            mode = "create" if absent else None
-            self._obstore.put(self._store, key, body, mode=mode, chunk_size=_part(len(body)))
-
-    def delete(self, key: str) -> None:
-        try:
-            with self._as_faults():
-                self._obstore.delete(self._store, key)
-        except Fault as fault:
-            if fault.kind != "missing":
-                raise
-
     @contextmanager
     def _as_faults(self, *, listing: bool = False) -> Iterator[None]:
         """Names the faults of obstore, and lets none of its text through."""
@@ -100,8 +81,6 @@ class Bucket:
         status = int(match[1]) if (match := _STATUS.search(text)) else 0
         code = match[1] if (match := _CODE.search(text)) else ""
         answer = " ".join(str(item) for item in (status or "", code) if item)
-        if isinstance(error, errors.AlreadyExistsError):
-            return Fault("exists")
         if isinstance(error, errors.PreconditionError):
             return Fault("changed")
         web = self._scheme.startswith("http")
@@ -110,8 +89,6 @@ class Bucket:
         unable = isinstance(error, NotImplementedError | errors.NotSupportedError)
         if unable and "Range" in text:
             return Fault("refused", "this server serves no ranges of bytes; download the file")
-        if unable or status == 501:
-            return Fault("unable", _UNABLE)
         if code == "NoSuchBucket":
             return Fault("missing", "there is no such bucket; check its name and the endpoint")
         if isinstance(error, FileNotFoundError):
@@ -124,7 +101,7 @@ class Bucket:
             return Fault("denied", f"access is denied ({answer or 'no rights'}); {hint}")
         if status == 416:
             return Fault("changed")
-        if status and status < 500 and status not in _AGAIN:
+        if status and (status < 500 or status == 501) and status not in _AGAIN:
             moved = "; check AWS_REGION and AWS_ENDPOINT_URL" if status < 400 else ""
             return Fault("refused", f"the store refused: {answer}{moved}")
         if not status and not isinstance(error, errors.GenericError | OSError):
@@ -132,49 +109,15 @@ class Bucket:
         return Fault("transient", f"the store answered {answer}" if answer else "no answer")
 
 
-_UNABLE = (
-    "this store cannot write an object only if there is none; name a bucket of S3 (or one that "
-    "knows If-None-Match), gs, az, or a local folder"
-)
-
-
 def client_options(scheme: str, environ: Mapping[str, str]) -> dict[str, Any]:
     """Returns the options of obstore for a kind of store, in an environment.
 
-    The content of what is put into S3 is hashed for its signature only where others could change it
-    on the way: over plain HTTP to another machine. TLS protects it elsewhere. Who sets
-    AWS_UNSIGNED_PAYLOAD or AWS_CHECKSUM_ALGORITHM decides.
-
     >>> client_options("s3", {}), client_options("s3", {"AWS_ENDPOINT_URL": "http://10.0.0.1:9"})
-    ({'unsigned_payload': True}, {'client_options': {'allow_http': True}})
+    ({}, {'client_options': {'allow_http': True}})
     """
     first = next(filter(None, map(environ.get, _ENDPOINTS)), "https://")
-    endpoint = urlsplit(first if scheme == "s3" else f"{scheme}://")
-    plain = endpoint.scheme == "http"
-    out: dict[str, Any] = {"client_options": {"allow_http": True}} if plain else {}
-    here = endpoint.hostname in ("localhost", "127.0.0.1", "::1")
-    if scheme == "s3" and (here or not plain) and not any(map(environ.get, _HASHED)):
-        out["unsigned_payload"] = True
-    return out
-
-
-def _mapped(path: Path) -> bytes | mmap.mmap:
-    """Returns the bytes of a file, which are in memory only while they are sent.
-
-    obstore reads a path into buffers of its own, which takes as much time as signing them.
-    """
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
-
-
-def _part(size: int) -> int:
-    """Returns the bytes of a part of an upload: of 5 MiB, or so many that there are few enough.
-
-    >>> _part(1 << 30) >> 20, _part(80 << 30) >> 20
-    (5, 16)
-    """
-    return max(5 << 20, -(-size // _PARTS))
+    plain = (first if scheme == "s3" else f"{scheme}://").startswith("http://")
+    return {"client_options": {"allow_http": True}} if plain else {}
 
 
 def _entry(meta: Any) -> Entry:

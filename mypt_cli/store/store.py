@@ -1,11 +1,9 @@
-"""Reads and writes the objects of one folder, local or in a bucket, and asks again after faults.
+"""Reads the objects of one folder, local or in a bucket, and asks again after faults.
 
 store = Store.at("s3://bucket/data")        or a local folder
 store.entries("train")                      what is there, with sizes and ETags
 store.read("a.jsonl", 0, 100, etag=tag)     bytes, refused if the object has changed
 store.open("a.jsonl", etag=tag)             the same as a file, read ahead
-store.put("out.bin", data)                  whole or not at all
-store.put_if_absent("manifest.json", data)  False if somebody was first
 """
 
 from __future__ import annotations
@@ -15,8 +13,7 @@ import io
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TypeVar
 
 from mypt_cli.errors import UsageError
@@ -35,8 +32,8 @@ PIECE = 8 << 20  # a request takes as long as some hundred KiB
 class StoreError(UsageError):
     """A store did not do what it was asked to; the message names the object and what to do.
 
-    `kind` is "missing", "changed" (its ETag is another one), "exists", "unable" (it cannot put if
-    absent), "denied", "refused", or "transient": it failed as often as it was tried.
+    `kind` is "missing", "changed" (its ETag is another one), "denied", "refused", or "transient":
+    it failed as often as it was tried.
     """
 
     def __init__(self, message: str, kind: str) -> None:
@@ -109,12 +106,6 @@ class Store:
         entry = self._call(key, lambda: self._backend.head(self._prefix + key))
         return Entry(key, entry.size, entry.etag)
 
-    def exists(self, key: str) -> bool:
-        with suppress_missing():
-            self.head(key)
-            return True
-        return False
-
     def read(self, key: str, start: int = 0, end: int | None = None, *, etag: str = "") -> bytes:
         """Returns the bytes of an object from `start` to before `end`, or to its end.
 
@@ -162,55 +153,6 @@ class Store:
 
         return io.BufferedReader(Ahead(get, entry.size, piece=piece, ahead=ahead))
 
-    def put(self, key: str, data: bytes | Path) -> None:
-        """Writes an object, of bytes or of a local file, whole or not at all."""
-        self._call(key, lambda: self._backend.put(self._prefix + key, data, absent=False))
-
-    def put_if_absent(self, key: str, data: bytes) -> bool:
-        """Writes an object if there is none of its key; returns whether it did.
-
-        Where an answer was lost and the call was repeated, an object with the same bytes counts as
-        written by this call.
-        """
-        tried = 0
-
-        def put() -> bool:
-            nonlocal tried
-            tried += 1
-            try:
-                self._backend.put(self._prefix + key, data, absent=True)
-            except Fault as fault:
-                if fault.kind != "exists":
-                    raise
-                return tried > 1 and self._backend.get(self._prefix + key, 0, None)[1] == data
-            return True
-
-        return self._call(key, put)
-
-    def prove_exclusive(self, folder: str = "") -> None:
-        """Raises StoreError if the store does not keep the promise of `put_if_absent`.
-
-        Some servers take no notice of the condition and overwrite. This writes an object twice, and
-        deletes it.
-        """
-        key = f"{folder.strip('/')}/probe-{os.urandom(8).hex()}".lstrip("/")
-        try:
-            self.put_if_absent(key, b"1")
-            if self.put_if_absent(key, b"2"):
-                why = (
-                    "this store overwrote an object that it was to write only if there is none, so "
-                    "two commits could both succeed; use a store that knows If-None-Match, or a "
-                    "local folder"
-                )
-                raise self._error(key, Fault("unable", why))
-        finally:
-            with suppress(StoreError):
-                self.delete(key)
-
-    def delete(self, key: str) -> None:
-        """Deletes an object; does nothing where there is none."""
-        self._call(key, lambda: self._backend.delete(self._prefix + key))
-
     def _call(self, key: str, work: Callable[[], T]) -> T:
         for number in range(1, self._tries + 1):
             try:
@@ -235,7 +177,6 @@ _WHY = {
     "missing": "there is no such object; check the name",
     "changed": "has changed since it was listed or opened (its ETag is another one); start again "
     "with the object as it is now",
-    "exists": "is there already; choose another name",
 }
 
 

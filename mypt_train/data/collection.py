@@ -6,7 +6,7 @@ refused, and counts that account for every line. Only the headers of the unit fi
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +50,12 @@ class Totals:
         Written lines are not counted yet: they may be duplicates.
         """
         counts = {name: head["statuses"].get(name, 0) for name in (REFUSED, LONG)}
-        self.add({**head, "accounts": {file: counts | {"lines": head["lines"]}}})
+        self.tags.update(head["tags"])
+        self.history.update(head.get("history", {}))
+        self.warnings.update(head.get("warnings", {}))
+        self.weighed += head.get("weighed", 0)
+        self.weights |= head.get("weights", False)
+        self.accounts[file].update(counts | {"lines": head["lines"]})
         return self.accounts[file]
 
     @property
@@ -60,26 +65,6 @@ class Totals:
             account["lines"] == sum(account[name] for name in _OUTCOMES)
             for account in self.accounts.values()
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "accounts": {file: self.account_of(file) for file in self.accounts},
-            "tags": dict(self.tags),
-            "history": dict(self.history),
-            "warnings": dict(self.warnings),
-            "weighed": self.weighed,
-            "weights": self.weights,
-        }
-
-    def add(self, counts: Mapping[str, Any]) -> None:
-        """Adds the counts of other units, as `as_dict` returns them."""
-        for file, account in counts["accounts"].items():
-            self.accounts[int(file)].update(account)
-        self.tags.update(counts["tags"])
-        self.history.update(counts.get("history", {}))
-        self.warnings.update(counts.get("warnings", {}))
-        self.weighed += counts.get("weighed", 0)
-        self.weights |= counts.get("weights", False)
 
 
 class Collection:
@@ -99,11 +84,11 @@ class Collection:
         self.sample_keys: set[bytes] = set()
         self.pairs = 0
 
-    def take(self, part: Part, before: int | None = None, *, repeated: Container[int] = ()) -> None:
+    def take(self, part: Part, before: int | None = None) -> None:
         """Takes a unit. Raises OSError if it cannot be read.
 
         `before` is the number of lines in the earlier pieces of its file, by default those taken so
-        far. `repeated` are the numbers of its samples that repeat earlier ones.
+        far.
         """
         unit = UnitFile.open(part.path, part.at)
         head, file = unit.head, part.file
@@ -112,14 +97,12 @@ class Collection:
         account = self.totals.take(file, head)
         for reject in head["rejects"]:
             self.rejects.append(rejected(self.names[file], base, reject))
-        new = self._place(len(self.parts), file, base, unit, repeated)
+        new = self._place(len(self.parts), file, base, unit)
         self.parts.append(part)
         account["written"] += sum(new.values())
         account["duplicate"] += len(new) - sum(new.values())
 
-    def _place(
-        self, number: int, file: int, base: int, unit: UnitFile, repeated: Container[int]
-    ) -> dict[int, bool]:
+    def _place(self, number: int, file: int, base: int, unit: UnitFile) -> dict[int, bool]:
         """Puts samples into splits; returns for each row whether any of its samples is new."""
         offset, before, split = 0, -1, "train"
         new: dict[int, bool] = {}
@@ -136,9 +119,8 @@ class Collection:
                 if kind:
                     key += bytes([kind])
                     key += digests[16 * i + 16 : 16 * i + 32] if kind == CHOSEN else b""
-                fresh = i not in repeated
+                fresh = keys is None or key not in keys
                 if keys is not None:
-                    fresh = fresh and key not in keys
                     keys.add(key)
                 if not by_turn or row != before:  # a record is in one split
                     split = own_split

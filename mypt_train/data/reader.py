@@ -17,7 +17,7 @@ import numpy as np
 import mypt_spec
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
+from mypt_cli.jsonl.names import MANIFEST, REJECTS, WORK
 from mypt_cli.urls import is_url, redacted
 from mypt_spec.dialect import copied_to, name_in
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
@@ -216,12 +216,6 @@ class ShardReader:
         except FileNotFoundError:
             if not self.folder.exists():
                 advice = "there is no such folder; run mypt-prepare first"
-            elif (self.folder / PLAN).exists() and (self.folder / WORK).exists():
-                advice = (
-                    "is planned, but not committed; mypt-prepare status "
-                    f"--plan {self.folder / PLAN} says what is missing, and mypt-prepare commit "
-                    f"--plan {self.folder / PLAN} makes the data set"
-                )
             elif (self.folder / WORK).exists():
                 advice = (
                     f"has no {MANIFEST}; its preparation did not end: run mypt-prepare with "

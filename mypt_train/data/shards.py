@@ -41,14 +41,11 @@ def write_splits(
     wrote: Callable[[int], None],
     *,
     weights: bool,
-    prefix: str,
-    seed: int | tuple[int, ...],
 ) -> dict[str, list[dict[str, Any]]]:
     """Writes the shards of all splits into the folder `out`; returns their manifest entries.
 
-    `weights` says that targets have weights. The names of files begin with `prefix`, and older
-    files of such names are removed. `seed` is that of the order of rows. `wrote` is called with
-    the tokens of each shard. Raises OSError.
+    `weights` says that targets have weights. Older files of such names are removed. `wrote` is
+    called with the tokens of each shard. Raises OSError.
     """
     # Trainers of elsewhere pad a batch to its longest row.
     row_length = options.context_length if options.pack and not trainer_of(options.format) else 0
@@ -60,16 +57,16 @@ def write_splits(
                 lengths = ((item.length, i) for i, item in enumerate(items))
                 packed = pack(lengths, options.context_length)
                 rows = [[items[i] for i in row] for row in packed]
-            order = np.random.Generator(np.random.PCG64(seed)).permutation(len(rows))
+            order = np.random.Generator(np.random.PCG64(options.seed)).permutation(len(rows))
             shuffled = [rows[i] for i in order.tolist()]
             folder = out / split
             folder.mkdir(exist_ok=True)
-            for stale in folder.glob(f"{prefix}_*"):  # of a run that stopped here
+            for stale in folder.glob("shard_*"):  # of a run that stopped here
                 stale.unlink()
             splits[split] = []
             shards = _shards_of(shuffled, row_length, options.tokens_per_shard)
             for number, shard in enumerate(shards):
-                path = folder / f"{prefix}_{number:05}"
+                path = folder / f"shard_{number:05}"
                 entry = _write_shard(path, shard, row_length, units, options, weights=weights)
                 wrote(entry["episode_tokens"])
                 splits[split].append(entry)

@@ -4,10 +4,9 @@ Input: files of records, or objects of a store. Output: a folder of shards with 
 not there; and `rejects.jsonl`. Each line is accounted for (invariant 5 of ARCHITECTURE.md).
 `docs/toolcall_sft.md` describes the files.
 
-It is a plan (`mypt_train.scale`) that one process follows at once: its units are small, processes
-that are copies of this one make them, and the manifest is put without a question. A run that was
-killed makes the units that are missing, and the number of processes changes no byte. What several
-machines need is left out: proofs of what this run has made itself.
+A plan pins the inputs and cuts them into small units, which processes that are copies of this one
+make. A run that was killed makes the units that are missing, and the number of processes changes no
+byte.
 """
 
 from __future__ import annotations
@@ -28,13 +27,14 @@ from mypt_lint.settings.settings import Settings
 from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data.formats.options import Options
 from mypt_train.data.units import SIZE
-from mypt_train.scale.commit import commit_alone
+from mypt_train.scale.commit import commit
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, dumped, make_plan
 from mypt_train.scale.planning.proof import ChangedError
 from mypt_train.scale.processes import KilledError, outcomes
 from mypt_train.scale.run import run_unit
-from mypt_train.scale.state import Progress, report_there
+from mypt_train.scale.state import Progress
+from mypt_train.scale.unit.report import report_of
 
 # Bytes of a unit of objects: their beginnings cost a request each, and some that are read ahead.
 _FAR = 32 << 20
@@ -77,11 +77,11 @@ def prepare(
         def report(done: int) -> None:
             progress("reading", done, size)
 
-        plan = make_plan(sources, rules, options, str(out), unit=unit, alone=True, progress=report)
+        plan = make_plan(sources, rules, options, out, unit=unit, progress=report)
         progress("reading", size, size)
         _open_folder(out, plan, resume=resume)
         _make_units(plan, workers, progress)
-        return commit_alone(plan, progress)
+        return commit(plan, progress)
     except ChangedError as error:
         raise PrepareError(
             f"an input has changed while it was read ({error.args[0]}); delete the output and "
@@ -108,12 +108,7 @@ def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
 
     Raises PrepareError if `out` is not empty, or was begun with another plan.
     """
-    folder, there = out / WORK, out / places.ALONE
-    if (out / PLAN).exists() and not (out / MANIFEST).exists():
-        raise PrepareError(
-            f"{out}: is planned for several machines; go on with mypt-prepare run --plan "
-            f"{out / PLAN}, or name another folder"
-        )
+    folder, there = out / WORK, places.plan_file(out)
     content = dumped(plan)
     if folder.exists():
         if not resume:
@@ -133,8 +128,7 @@ def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
 def _difference(before: bytes, now: bytes) -> str:
     """Returns in what the plan of an earlier run differs from this one; "" if in nothing."""
     try:
-        # The folder may have another name by now.
-        one, two = ({**json.loads(plan), "out": "", "sha256": ""} for plan in (before, now))
+        one, two = json.loads(before), json.loads(now)
         if one == two:
             return ""
         for key, value in two["options"].items():
@@ -174,13 +168,11 @@ def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
 
 def _is_complete(plan: Plan, number: int) -> bool:
     """Returns whether a unit is there and whole; forgets one that is damaged."""
-    report = Path(plan.out, places.report(number))
+    report, path = places.report(plan.out, number), places.unit(plan.out, number)
     if not report.exists():
         return False
-    path = Path(plan.out, places.unit(number))
-    with suppress(StoreError):
-        unit_report = report_there(plan.store(), number)
-        if unit_report and path.exists() and atomic.sha256(path) == unit_report.sha256:
+    with suppress(UsageError):
+        if path.exists() and atomic.sha256(path) == report_of(plan.out, number).sha256:
             return True
     report.unlink()
     return False

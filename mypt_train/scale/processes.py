@@ -1,4 +1,4 @@
-"""Calls a function with numbers, of units or groups, here or in processes of this machine."""
+"""Calls a function with the numbers of units, here or in processes of this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mypt_cli.store import is_url
 from mypt_spec.templates.bounds import end_with_parent
 from mypt_train.scale.planning.plan import Plan
 
@@ -36,7 +35,7 @@ def outcomes(plan: Plan, do: _Do, numbers: Sequence[int], jobs: int) -> Iterator
     from multiprocessing import get_all_start_methods, get_context
 
     # The threads of a client of stores do not live on in a copy of this process.
-    local = all(source.local for source in plan.inputs) and not is_url(plan.out)
+    local = all(source.local for source in plan.inputs)
     method = "fork" if local and "fork" in get_all_start_methods() else "spawn"
     plan.options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded once, before they fork
     pool = ProcessPoolExecutor(

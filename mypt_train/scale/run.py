@@ -1,59 +1,50 @@
-"""Makes one unit of a plan: reads its pieces, encodes them, and puts the result whole.
+"""Makes one unit of a plan: reads its pieces, encodes them, and writes the result whole.
 
-A unit is a function of the plan and its number. Whoever makes it, and however often, writes the
-same bytes under the same name, so nobody has to be asked first, and a unit that was made twice does
-no harm. Its report is written last: a unit without one is not there.
+A unit is a function of the plan and its number: however often it is made, it has the same bytes
+under the same name. Its report is written last: a unit without one is not there.
 
-The unit is one object, of unit files one after another (`data.units`), each of a few megabytes of
-input. So one of them is in memory at a time, and one unit on the disk.
+The unit is one file, of unit files one after another (`data.units`), each of a few megabytes of
+input. So one of them is in memory at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from mypt_cli import atomic
 from mypt_cli.jsonl.blocks import Block
-from mypt_cli.jsonl.names import MANIFEST
 from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.pieces import Piece, piece_blocks
 from mypt_train.scale.planning.plan import Plan
 from mypt_train.scale.planning.proof import ChangedError, PieceProof, prove_whole, state
-from mypt_train.scale.unit.making import putting
+from mypt_train.scale.unit.making import Making
 from mypt_train.scale.unit.report import UnitReport
 
 Progress = Callable[[int], None]
 
 
 def run_unit(plan: Plan, number: int, *, progress: Progress = lambda _: None) -> UnitReport:
-    """Makes a unit, and puts it and its report into the store of the data set.
+    """Makes a unit, and writes it and its report into the folder of the data set.
 
     `progress` is told the bytes of the inputs that are read. Raises ChangedError for an input that
     is not as it was planned; UsageError, StoreError and OSError for what cannot be read or written.
     """
-    store, unit = plan.store(), plan.units[number]
+    unit, path = plan.units[number], places.unit(plan.out, number)
 
     def reading(position: int) -> None:  # `before` and `piece` are those of the loop
         progress(before + min(position - piece.start, plan.bytes_of(piece)))
 
-    with putting(plan, number) as out:
-        before = 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic.replacing(path) as file:
+        out, before = Making(file), 0
         for piece in unit:
             for item in _encoded(plan, piece, reading):
                 out.add(piece, item)
             before += plan.bytes_of(piece)
     report = out.report(number)
-    store.put(places.report(number), report.dumped())
+    atomic.write(places.report(plan.out, number), [report.dumped()])
     return report
-
-
-def make(plan: Plan, number: int) -> bool:
-    """Makes a unit, unless it or the data set is there already; returns whether it did."""
-    store = plan.store()
-    if store.exists(places.report(number)) or store.exists(MANIFEST):
-        return False
-    run_unit(plan, number)
-    return True
 
 
 def _encoded(plan: Plan, piece: Piece, progress: Progress) -> Iterator[Encoded]:

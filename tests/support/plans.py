@@ -13,7 +13,6 @@ import zstandard
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options
 from mypt_train.scale.planning.plan import Plan, make_plan
-from mypt_train.scale.run import make
 from tests.support.shards import PHASES
 
 HAS_PARQUET = find_spec("pyarrow") is not None
@@ -52,15 +51,8 @@ def inputs(folder: Path) -> list[str]:
     return paths
 
 
-def plan_of(paths: list[str], out: Path | str, **options: Any) -> Plan:
-    """Returns a plan of small units; `options` are fields of Options, `unit` and `group`."""
-    sizes = {key: options.pop(key) for key in ("unit", "group") if key in options}
+def plan_of(paths: list[str], out: Path, **options: Any) -> Plan:
+    """Returns a plan of small units; `options` are fields of Options, and `unit`."""
+    unit = options.pop("unit", 900)
     chosen = Options(**{"context_length": 512, "val_fraction": 0.3, **options})
-    return make_plan(expand(paths), (), chosen, str(out), **{"unit": 900, **sizes})
-
-
-def make_all(plan: Plan) -> Plan:
-    """Makes all units of a plan, and returns it."""
-    for number in range(len(plan.units)):
-        make(plan, number)
-    return plan
+    return make_plan(expand(paths), (), chosen, out, unit=unit)

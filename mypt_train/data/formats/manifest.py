@@ -5,7 +5,6 @@ is read, so that no other module has to doubt it. `docs/toolcall_sft.md` describ
 """
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -19,8 +18,6 @@ from mypt_train.data.formats import FORMATS, MEGATRON, in_parquet
 SCHEMA = "toolcall_sft_v1"
 # The type of ids -> the version of a manifest that has them.
 VERSIONS = {"uint16": 1, "uint32": 2}
-# The name of a shard of a plan that was packed in groups: its split, group and number in it.
-_OF_A_GROUP = re.compile(r"(train|val)/group_\d{5,}_\d{5,}")
 # What an episode is for, in a data set with preferences.
 SFT, CHOSEN, REJECTED, GOOD, BAD = range(5)
 KINDS = np.dtype([("kind", "u1"), ("pair", "<u4")])
@@ -145,11 +142,8 @@ def read(path: Path) -> dict[str, Any]:
     options = manifest["options"]
     Mask.from_name(options.get("mask", "model"))  # raises ValueError
     for split, entry in manifest["splits"].items():
-        before = ""
         for number, shard in enumerate(entry["shards"]):
             name = f"{split}/shard_{number:05}"
-            if _OF_A_GROUP.fullmatch(shard["name"]) and shard["name"] > before:
-                name = before = f"{split}/{shard['name'].rpartition('/')[2]}"
             names = files_of(
                 name,
                 options.get("format", "bin"),

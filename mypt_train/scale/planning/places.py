@@ -1,31 +1,21 @@
-"""Names the objects that preparing leaves in the folder of a data set until it is committed.
+"""Names the files that preparing leaves in the folder of a data set until it is done.
 
-plan.json                    what is prepared; .work/plan.json, where one process does all
+.work/plan.json              what is prepared
 .work/units/00000.bin        the units, encoded; and .json, what each holds, written after it
-.work/repeats/00000.bin      which samples of a group repeat an earlier one
-.work/groups/00000.json      the shards of each group, written after them
-rejects/group_00000.jsonl    the rejects of a group, where there are several groups
 """
 
-import re
+from pathlib import Path
 
 from mypt_cli.jsonl.names import PLAN, WORK
 
-UNITS = f"{WORK}/units"
-# The plan of a run that nobody else takes part in.
-ALONE = f"{WORK}/{PLAN}"
 
-# Each returns a key from the number of a unit or group.
-unit = f"{UNITS}/{{:05}}.bin".format
-report = f"{UNITS}/{{:05}}.json".format
-repeats = f"{WORK}/repeats/{{:05}}.bin".format
-group = f"{WORK}/groups/{{:05}}.json".format
-rejects = "rejects/group_{:05}.jsonl".format
-
-_NUMBER = re.compile(r"(\d+)\.json\Z")
+def plan_file(out: Path) -> Path:
+    return out / WORK / PLAN
 
 
-def number_of(key: str) -> int | None:
-    """Returns the number of the unit that a report is about; None of other objects."""
-    match = _NUMBER.search(key.rpartition("/")[2])
-    return int(match[1]) if match else None
+def unit(out: Path, number: int) -> Path:
+    return out / WORK / "units" / f"{number:05}.bin"
+
+
+def report(out: Path, number: int) -> Path:
+    return unit(out, number).with_suffix(".json")

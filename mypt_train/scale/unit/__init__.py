@@ -1,1 +1,1 @@
-"""Writes what a unit holds: its object, and the report that says that it is whole."""
+"""Writes what a unit holds: its file, and the report that says that it is whole."""

@@ -1,21 +1,13 @@
-"""Writes the object of a unit, unit file by unit file, and counts what these hold."""
+"""Writes the file of a unit, unit file by unit file, and counts what these hold."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
-from mypt_cli import atomic
-from mypt_cli.store import is_url
 from mypt_train.data.unit_files import REFUSED
 from mypt_train.data.units import Encoded
-from mypt_train.scale.planning import places
 from mypt_train.scale.planning.pieces import Piece
-from mypt_train.scale.planning.plan import Plan
 from mypt_train.scale.unit.report import PartReport, UnitReport
 
 _COUNTED = ("lines", "refused", "samples", "tokens")
@@ -53,20 +45,3 @@ class Making:
             number, self.size, self._digest.hexdigest(), **self._counts, weights=self._weights,
             parts=tuple(self.parts),
         )  # fmt: skip
-
-
-@contextmanager
-def putting(plan: Plan, number: int) -> Iterator[Making]:
-    """Yields a unit that becomes an object when the block ends without an exception."""
-    key = places.unit(number)
-    if not is_url(plan.out):
-        path = Path(plan.out, *key.split("/"))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic.replacing(path) as out:
-            yield Making(out)
-        return
-    with TemporaryDirectory(prefix="mypt-unit-") as folder:
-        path = Path(folder, "unit.bin")
-        with path.open("wb") as out:
-            yield Making(out)
-        plan.store().put(key, path)

@@ -5,17 +5,14 @@ The report of a unit is written after it: a unit without one is not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from pathlib import Path
 from zlib import crc32
 
 import msgspec
 
-from mypt_cli.store import Store, StoreError
+from mypt_cli.errors import UsageError
 from mypt_train.scale.planning import places
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ class PartReport:
 class UnitReport:
     """What a unit holds.
 
-    `size` and `sha256` are those of its object. `weights` says that some targets have weights.
+    `size` and `sha256` are those of its file. `weights` says that some targets have weights.
     """
 
     unit: int
@@ -50,7 +47,7 @@ class UnitReport:
     parts: tuple[PartReport, ...]
 
     def dumped(self) -> bytes:
-        """Returns the report as the bytes of its object, with a checksum as last member."""
+        """Returns the report as the bytes of its file, with a checksum as last member."""
         body = msgspec.json.encode(self)[:-1]
         return b'%b,"check":%d}\n' % (body, crc32(body))
 
@@ -63,15 +60,10 @@ class UnitReport:
         return report
 
 
-def report_of(store: Store, unit: int) -> UnitReport:
-    """Returns the report of a unit that is made. Raises StoreError."""
-    return read_object(store, places.report(unit), UnitReport.parsed)
-
-
-def read_object(store: Store, key: str, parse: Callable[[bytes], T]) -> T:
-    """Returns what a small object holds. Raises StoreError, also if it is damaged."""
+def report_of(out: Path, unit: int) -> UnitReport:
+    """Returns the report of a unit that is made. Raises UsageError, also if it is damaged."""
+    path = places.report(out, unit)
     try:
-        return parse(store.read(key))
+        return UnitReport.parsed(path.read_bytes())
     except (ValueError, LookupError, RecursionError) as error:
-        message = f"{store.name(key)}: is damaged ({error}); delete it and run again"
-        raise StoreError(message, "changed") from None
+        raise UsageError(f"{path}: is damaged ({error}); delete it and use --resume") from None

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from mypt.lint.commands import ABOUT
-from mypt.prepare import scale
 from mypt.table import MODULES
 from mypt_cli.command import Command
 from mypt_spec import __version__
@@ -47,8 +46,6 @@ def commands(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
                 rest = words[begin + 1 :]
                 ends = (i for i, w in enumerate(rest) if re.fullmatch(r"[;|&<>()]+", w))
                 rest = rest[: next(ends, len(rest))]
-                if word == "mypt-prepare" and rest and rest[0] in scale.ABOUT:
-                    word, *rest = f"{word} {rest[0]}", *rest[1:]
                 if not (word == "mypt-lint" and rest and rest[0] in ABOUT):
                     yield word, rest
 
@@ -58,9 +55,8 @@ def lines_of(page: Path) -> list[str]:
 
 
 def parser(name: str) -> ArgumentParser:
-    name, _, sub = name.removeprefix("mypt-").partition(" ")
-    command: Command = import_module(MODULES[name]).main
-    return (scale.subcommand(sub) if sub else command).parser()
+    command: Command = import_module(MODULES[name.removeprefix("mypt-")]).main
+    return command.parser()
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=named)

@@ -132,8 +132,7 @@ def test_a_reader_that_goes_is_no_error(name: str, tmp_path: Path) -> None:
     ("words", "expected", "files"),
     [
         ("mypt pre", ["prepare"], False), ("mypt help ex", ["export"], False), ("mypt completion z", ["zsh"], False), ("mypt convert ", [], True),
-        ("mypt prepare ", ["plan", "run", "status", "resume", "commit"], True), ("mypt-prepare run --un", ["--units"], False),
-        ("mypt prepare plan --long s", ["split-turns"], False), ("mypt prepare --long s", ["split-turns"], False),
+        ("mypt prepare ", [], True), ("mypt prepare --long s", ["split-turns"], False),
         ("mypt-prepare --long = s", ["split-turns"], False), ("mypt-prepare --long=s", ["--long=split-turns"], False),
         ("mypt-prepare --seed ", [], False), ("mypt-prepare --vocab ", [], True), ("/bin/mypt-convert --from open", ["openai"], False), ("mypt nothing ", [], True),
     ],

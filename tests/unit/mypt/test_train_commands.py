@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from mypt.main import main as mypt
-from mypt.prepare.cli import main as prepare_command
 from mypt_cli import progress
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options, prepare
@@ -196,18 +195,6 @@ def test_progress_on_a_terminal(
     again = [str(tmp_path / "other") if word == places["OUT"] else word for word in arguments]
     assert main([*again, "-q"]) == 0
     assert stream.getvalue()[before:] == ""
-
-
-def test_a_commit_shows_progress_on_a_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = [records(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out"), "-q"]
-    assert prepare_command(["plan", *arguments]) == 0
-    plan = ["--plan", str(tmp_path / "out")]
-    assert prepare_command(["resume", *plan, "-q"]) == 0
-    stream = terminal(monkeypatch)
-    assert prepare_command(["commit", *plan]) == 0
-    assert "packing" in stream.getvalue()
 
 
 def test_progress_on_a_real_terminal(tmp_path: Path) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mypt import convert
 from mypt.lint import cli
-from mypt_cli.store import Store
+from mypt_cli.store.remote import Bucket
 from mypt_lint.report.paths import uri
-from tests.support import stores
 from tests.support.linting import ROOT
 from tests.support.programs import python
+from tests.support.stores import put
 
 zstandard = pytest.importorskip("zstandard", reason="reads .zst")
 GOOD = (ROOT / "examples" / "phase1.jsonl").read_bytes()
@@ -40,12 +42,11 @@ def test_findings_name_the_url_and_equal_those_of_a_file(
         "notes.txt": b"no data",
         "other.json": b"{}",
     }
-    store = Store.at(f"{s3}/data")
     for name, data in files.items():
         path = folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        store.put(name, data)
+        put(f"{s3}/data", name, data)
     for chosen in ((), ("--exclude", "f.jsonl")):
         printed = []
         for place in ("data", f"{s3}/data"):
@@ -77,10 +78,9 @@ def test_findings_name_the_url_and_equal_those_of_a_file(
 def test_bad_input(
     s3: str, capsys: pytest.CaptureFixture[str], path: str, options: list[str], why: str
 ) -> None:
-    store = Store.at(s3)
-    store.put("a.jsonl", BAD)
-    store.put("texts/notes.txt", b"")
-    store.put("sft/dataset_metadata.json", b"{}")
+    put(s3, "a.jsonl", BAD)
+    put(s3, "texts/notes.txt", b"")
+    put(s3, "sft/dataset_metadata.json", b"{}")
     assert cli.main([f"{s3}/{path}", *options]) == 2
     out, err = capsys.readouterr()
     assert why in err
@@ -103,11 +103,16 @@ def test_an_object_that_changes_while_it_is_read(
     s3: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second range has another ETag than the first."""
-    store = Store.at(s3)
     data = BAD * (400_000 // len(BAD))
-    store.put("a.jsonl", data)
-    changing = stores.Changing(store._backend, after=3, key="a.jsonl", data=data + b"\n")
-    monkeypatch.setattr("mypt_cli.store.store._bucket", lambda *_: changing)
+    put(s3, "a.jsonl", data)
+    read, calls = Bucket.get, count()
+
+    def changing(self: Bucket, key: str, *part: Any) -> Any:
+        if next(calls) == 1:
+            put(s3, key, data + b"\n")
+        return read(self, key, *part)
+
+    monkeypatch.setattr(Bucket, "get", changing)
     assert cli.main([f"{s3}/a.jsonl", "-q"]) == 2
     assert f"{s3}/a.jsonl: has changed since it was listed" in capsys.readouterr().err
 
@@ -118,7 +123,7 @@ def test_memory_is_bounded_and_files_need_neither_obstore_nor_torch(
     line = b"x" * (1 << 20) + b"\n"
     packer = zstandard.ZstdCompressor(level=1).compressobj()
     packed = b"".join(packer.compress(line) for _ in range(100)) + packer.flush()
-    Store.at(s3).put("a.jsonl.zst", packed)
+    put(s3, "a.jsonl.zst", packed)
     (tmp_path / "b.jsonl").write_bytes(GOOD)
     code = """
 import resource, sys

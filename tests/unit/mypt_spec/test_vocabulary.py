@@ -151,7 +151,7 @@ def test_another_vocabulary_does_not_go_on_with_what_was_begun(
     own.write_bytes(path().read_bytes())
     args = [PHASES[0], "--out", str(out), "--vocab", str(own), "--workers", "1", "-q"]
     with monkeypatch.context() as patched:
-        patched.setattr(import_module("mypt_train.scale.prepare"), "commit_alone", stop)
+        patched.setattr(import_module("mypt_train.scale.prepare"), "commit", stop)
         assert prepare(args) == 130
     own.write_bytes(BYTES)
     assert prepare([*args, "--resume"]) == 2

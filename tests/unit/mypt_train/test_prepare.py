@@ -461,7 +461,7 @@ def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bro
 def test_what_does_not_fit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "in.jsonl", native("Hi"))
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules["mypt_train.scale.prepare"], "commit_alone", lambda *_: 1 / 0)
+        patched.setattr(sys.modules["mypt_train.scale.prepare"], "commit", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             prepare_files([path], tmp_path / "out")
     with pytest.raises(PrepareError, match="an earlier run stopped here; go on with --resume"):

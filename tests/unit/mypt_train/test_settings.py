@@ -94,7 +94,7 @@ def test_other_settings_do_not_go_on_with_a_run(
     there: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules["mypt_train.scale.prepare"], "commit_alone", lambda *_: 1 / 0)
+        patched.setattr(sys.modules["mypt_train.scale.prepare"], "commit", lambda *_: 1 / 0)
         assert there("", native())[1] == 2
     again = ["a.jsonl", "--out", "out", "-q", "--workers", "1", "--resume"]
     assert prepare([*again, "--ignore", "MYP103"]) == 2

@@ -93,7 +93,7 @@ def test_a_run_that_was_stopped_is_resumed(
 
     out, shard = tmp_path / "out", "train/shard_00000.bin"
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules["mypt_train.scale.prepare"], "commit_alone", stop)
+        patched.setattr(sys.modules["mypt_train.scale.prepare"], "commit", stop)
         assert prepare(arguments(out)) == 130
     prepared(out, "--resume")
     assert (out / shard).read_bytes() == (folder / shard).read_bytes()
