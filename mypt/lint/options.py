@@ -116,7 +116,7 @@ def options(out: Parser) -> None:
     add(
         "--drop-invalid",
         "with --fix, --fix-only or --diff: leave out records that still fail; their lines are "
-        "appended to FILE.rejects, which -o FILE writes anew",
+        "appended to FILE.rejects",
     )
     add("--fix-only", "as --fix, but report nothing else and exit with 0")
     add(

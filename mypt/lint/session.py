@@ -211,7 +211,8 @@ class _Session:
     def status(self, total: Summary, overview: Overview) -> int:
         """Says which rates are exceeded, and writes those of the run if wanted."""
         if self.options.write_rates:
-            write_rates(self.options.write_rates, total.rates)
+            inputs = [name for name, *_ in overview.files]
+            write_rates(self.options.write_rates, total.rates, inputs)
         if self.options.write_baseline and overview.status != FAILED:
             return CLEAN
         for line in overview.above:

@@ -143,7 +143,7 @@ def fix_sources(
             try:
                 if drop:
                     path = None if diff else output or source.path
-                    dropped, name = _reject(pieces, path, again=output is not None)
+                    dropped, name = _reject(pieces, path)
                     fixes.rejects += [name] * bool(name)
                 codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
             except _NotWholeError as why:
@@ -173,10 +173,9 @@ def _write(pieces: _Pieces, source: Source, output: str | None) -> Codes:
     return codes
 
 
-def _reject(pieces: _Pieces, path: str | None, *, again: bool) -> tuple[Codes, str]:
-    """Writes the lines that will be dropped to PATH.rejects, and returns their codes and that name.
+def _reject(pieces: _Pieces, path: str | None) -> tuple[Codes, str]:
+    """Appends the lines that will be dropped to PATH.rejects; returns their codes and that name.
 
-    Lines in it stay, unless it is written `again`: data that is fixed in place is nowhere else.
     Without a path, they are counted only. Raises _NotWholeError where no record would be left.
     """
     codes: Codes = Counter()
@@ -191,7 +190,7 @@ def _reject(pieces: _Pieces, path: str | None, *, again: bool) -> tuple[Codes, s
     name = f"{path}{REJECTS}"
     refuse_pipe(name)
     with Output(name, []) as out:
-        if not again and os.path.exists(name):
+        if os.path.exists(name):
             with open(name, "rb") as before:
                 for line in before:
                     out.write_bytes(line.removesuffix(b"\n") + b"\n")

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import text_of
@@ -53,8 +53,8 @@ def spelled(rate: float) -> str:
     return f"{math.ceil(rate * 1e6 - 1e-6) / 1e4:g}%"
 
 
-def write_rates(path: str, rates: Rates) -> None:
-    """Writes rates as settings. Raises UsageError."""
-    with Output(path, []) as out:
+def write_rates(path: str, rates: Rates, inputs: Sequence[str]) -> None:
+    """Writes rates as settings. Raises UsageError, also for a path among the inputs."""
+    with Output(path, inputs) as out:
         for line in (f"[{KEY}]", *(f'{code} = "{spelled(rate)}"' for code, rate in rates)):
             out.write_bytes(line.encode() + b"\n")

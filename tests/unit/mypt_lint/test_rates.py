@@ -66,6 +66,13 @@ def test_rates_that_were_written_accept_the_same_data(lint: Linter) -> None:
     assert lint("--max-rate", "rates.toml", new)[0] == 1, "a rule without a rate fails as ever"
 
 
+def test_rates_are_not_written_over_data(capsys: pytest.CaptureFixture[str]) -> None:
+    path = write("a.jsonl", native())
+    assert main(["--write-rates", f"./{path}", path]) == 2
+    assert "is read from" in capsys.readouterr().err
+    assert Path(path).read_text() == Path(write("b.jsonl", native())).read_text()
+
+
 @pytest.mark.parametrize("share", [0.0, 1e-6, 1 / 3, 1 / 7, 0.123456, 0.999999, 1.0])
 def test_rates_are_rounded_up(share: float) -> None:
     ((_, back),) = rates_in([f"MYP301={spelled(share)}"])
