@@ -36,9 +36,9 @@ _FRACTION = "|".join(rf"[1-9][0-9]{{{n - 1}}}\.[0-9]{{1,{15 - n}}}" for n in ran
 
 def number() -> str:
     """Whole numbers, and fractions of at most 15 digits in all, the zero in front of the point
-    included; exponents of two digits."""
+    included; exponents of one or two digits."""
     small = "|".join([r"0\.0{1,3}", *(rf"0\.0{{{z}}}[1-9][0-9]{{0,{13 - z}}}" for z in range(4))])
-    exponent = r"[1-9](\.[0-9]{0,13}[1-9])?e(-(0[5-9]|[1-9][0-9])|\+(1[6-9]|[2-9][0-9]))"
+    exponent = r"[1-9](\.[0-9]{1,14})?e[+-]?[0-9]{1,2}"
     return rf"({INTEGER}|-?({small}|{_FRACTION}|{exponent}))"
 
 
