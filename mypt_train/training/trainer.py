@@ -209,7 +209,7 @@ class _Run:
             if precision(c.dtype, world.device) == torch.bfloat16:
                 lora.narrow(model, world)
         if c.compile:
-            compile_layers(model)
+            compile_layers(model, world.device)
         model.recompute = c.recompute
         out.mkdir(parents=True, exist_ok=True)
         checkpoint.check_space(out, model, c.keep)

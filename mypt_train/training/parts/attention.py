@@ -5,16 +5,17 @@ each token sees of its own episode. No episode sees another one, to the bit (inv
 
 - `slices`: each episode alone, causal; nothing is computed across episodes. Fastest on a CPU.
 - `mask`: scaled dot-product attention with a dense block mask, the plain definition.
-- `flex`: FlexAttention, which skips blocks between episodes on a GPU.
+- `flex`: FlexAttention, which skips blocks between episodes on a GPU; on heads too small for it, as
+  `mask`.
 
 The layers around it may run as torch.compile makes them. They are alike, so the code for the first
-serves all. The attention of each batch is another function, with the lengths of its episodes, which
-would be compiled for each batch anew; FlexAttention is compiled already.
+serves all, and any number of tokens. FlexAttention is part of that code. The others are not: they
+read the lengths of episodes, and would be compiled for each batch anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -22,11 +23,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mypt_model.llama import Attend, spread
+from mypt_model.llama import Attend, Transformer, spread
 from mypt_model.pretrained import Net, causal_mask
 from mypt_train.training.parts.config import ConfigError
 
 BACKENDS = ("slices", "mask", "flex")
+_LEAST_HEAD = 16  # of FlexAttention's kernels for a GPU
 
 
 def attend(
@@ -93,7 +95,7 @@ def _episode(q: Tensor, k: Tensor, v: Tensor, window: int | None) -> Tensor:
 
 
 def _flex(owner: Tensor) -> Attend:
-    from torch.nn.attention.flex_attention import create_block_mask
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     rows, width = owner.shape
 
@@ -105,12 +107,21 @@ def _flex(owner: Tensor) -> Attend:
             same: Tensor = owner[b, at] == owner[b, other]
             return same & (at >= other) & (at - other < size)
 
-        return create_block_mask(sees, rows, None, width, width, device=owner.device.type)
+        return create_block_mask(sees, rows, None, width, width, device=device)
 
-    kernel = _kernel(owner.device.type)
-    return lambda _, q, k, v, window=None: kernel(
-        q, k, v, block_mask=mask(window), enable_gqa=k.shape[1] != q.shape[1]
-    )
+    device = owner.device.type
+    kernel, whole = _kernel(device), mask(None)
+
+    def run(_: int, q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
+        if device == "cuda" and q.shape[-1] < _LEAST_HEAD:
+            k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=block_mask(owner, window))
+        attention: Any = flex_attention if torch.compiler.is_compiling() else kernel
+        blocks = whole if window is None else mask(window)
+        out: Tensor = attention(q, k, v, block_mask=blocks, enable_gqa=k.shape[1] != q.shape[1])
+        return out
+
+    return run
 
 
 @cache
@@ -124,13 +135,14 @@ def _kernel(device: str) -> Any:
     return torch.compile(flex_attention, dynamic=True) if device == "cuda" else flex_attention
 
 
-def compile_layers(model: Net) -> None:
+def compile_layers(model: Net, device: torch.device) -> None:
     """Lets the layers of a model run compiled, from their first call on.
 
-    Raises ConfigError where torch cannot compile.
+    Raises ConfigError where torch cannot compile for `device`. Only that one is tried: for a CPU,
+    the first thing that torch compiles can take most of a minute.
     """
     try:
-        torch.compile(torch.neg)(torch.ones(2))
+        torch.compile(torch.neg)(torch.ones(2, device=device))
     except Exception as error:  # of many kinds: no compiler, no Triton, an unknown platform
         reason = str(error).strip().partition("\n")[0]
         raise ConfigError(
@@ -138,11 +150,17 @@ def compile_layers(model: Net) -> None:
             "g++, or leave it out"
         ) from None
     for layer in model.model.layers:
-        layer.forward = torch.compile(layer.forward)
+        compiled = torch.compile(layer.forward, dynamic=True)
+        layer.forward = _unnumbered(compiled) if isinstance(model, Transformer) else compiled
+
+
+def _unnumbered(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Returns a layer without its number, which no attention here reads: it would be a constant."""
+    return lambda x, _, *rest: forward(x, 0, *rest)
 
 
 def uncompiled(attend: Attend, backend: str) -> Attend:
-    """Returns an attention, of a backend, that compiled layers call as it is."""
+    """Returns an attention, of a backend, as compiled layers may call it."""
     disable: Any = torch.compiler.disable
-    out: Attend = disable(attend, recursive=backend != "flex")
+    out: Attend = attend if backend == "flex" else disable(attend)
     return out

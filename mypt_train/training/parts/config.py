@@ -50,7 +50,7 @@ class TrainConfig:
     - `patience`: validations without a better loss after which the run ends; 0 is never. With it,
       a checkpoint is written after each validation that is the best so far, and at no other time.
     - `lora_rank`: train low-rank adapters of this rank, not the weights; 0 trains all weights.
-    - `compile`: layers run as torch.compile makes them, but for their attention.
+    - `compile`: layers run as torch.compile makes them, but for attention that is not "flex".
     - `recompute`: keep no activations within layers, and compute them again for the gradients.
     - `tag_words`: words for tags; the new embedding of a tag starts as the mean of its words'.
     - `reference`: the folder of the model that DPO and KTO compare with; by default the model with

@@ -243,7 +243,7 @@ def test_compiled(run: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.Monk
     chosen = config(log_every=1, compile=True, recompute=True)
     torch._dynamo.utils.counters.clear()
     train(sft, chosen, tmp_path / "r", steps=6)
-    assert 0 < torch._dynamo.utils.counters["stats"]["unique_graphs"] < 12, "not one for each batch"
+    assert 0 < torch._dynamo.utils.counters["stats"]["unique_graphs"] < 6, "not one for each batch"
     train(sft, config(log_every=1), tmp_path / "r", resume=True)
     mine, theirs = losses(tmp_path / "r"), losses(run)
     assert_close(mine, theirs, terms=forward_terms(SHAPE, 512), dtype=np.float32)
