@@ -2,7 +2,7 @@
 
     python -m bench.real.right_calls --model DIR [--data DIR] [--rows 240] [--part all|test]
         [--write calls|json] [--ways free ours ...] [--device cuda]
-        [--longest 2000] [--new-tokens 256] [--answers FILE]
+        [--longest 2000] [--new-tokens 256] [--answers FILE] [--processes 12]
 
 Questions, tools and ground truths are BFCL's (`bench/real/functions.py`), equally many of each
 category where it has enough. All ways are greedy, begin with the same ids, and end where a JSON
@@ -19,6 +19,7 @@ beginning of an answer that several ways share: equal ids have equal logits in a
 one text can follow. Prints a table in Markdown: right calls by category, calls of a tool that was
 declared, the mean refused mass. `--part test` leaves out what `bench.real.job` trains on.
 `--answers` writes each answer as a line of JSON, with its question and the ground truth.
+`--processes` on one device share the tests, since a step of a small model waits for the host.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ import json
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -40,6 +43,7 @@ import mypt_spec
 from bench.calls import tokenizer_info
 from bench.real.functions import CATEGORIES, Test, data, tests
 from mypt_infer.decode import Decoder, Response, SchemaWarning
+from mypt_infer.decode.base.allow import BudgetError
 from mypt_infer.decode.base.tools import ToolSpec, declare
 from mypt_infer.decode.compile.grammar_graph import call_ends, kinds_of
 from mypt_infer.decode.compile.nfa import CALLING
@@ -52,8 +56,10 @@ from mypt_model.folder import beside
 from mypt_spec import Dialect
 
 WAYS = ("free", "ours", "jumps", "llguidance", "xgrammar", "flexible")
-# So few rows are read one by one, which is faster than all rows of the batch together.
+# On a CPU, so few rows are read one by one, which is faster than all rows of the batch together.
 FEW = 3
+# Of the prompts of a batch, with padding: what they read of each other's mask has to fit.
+MOST_TOKENS = 1 << 17
 ASK = """You may call these functions:
 {functions}
 Answer the question with one function call, as a JSON object and nothing else:
@@ -75,13 +81,21 @@ def is_heldout(number: int) -> bool:
 
 
 def cases(
-    dialect: Dialect, folder: Path, count: int, part: str, write: str, longest: int
-) -> list[Case]:
-    """Returns about `count` cases, the same number of each category; prints what is left out."""
+    dialect: Dialect,
+    folder: Path,
+    count: int,
+    part: str,
+    write: str,
+    longest: int,
+    share: tuple[int, int] = (0, 1),
+) -> tuple[list[Case], Counter[str]]:
+    """Returns about `count` cases, the same number of each category, and what is left out.
+
+    A share (n, of) is that of one process of several.
+    """
     left, by_category = Counter[str](), {category: list[Case]() for category in CATEGORIES}
-    for number, test in enumerate(tests(folder)):
-        if part == "test" and not is_heldout(number):
-            continue
+    asked = [t for i, t in enumerate(tests(folder)) if part == "all" or is_heldout(i)]
+    for test in asked[share[0] :: share[1]]:
         if not test.is_right(test.call):
             left["a ground truth that is not right itself"] += 1
         elif len(prompt := _prompt(dialect, test, write)) > longest:
@@ -91,26 +105,45 @@ def cases(
             by_category[test.category].append(Case(test, prompt, test.tools, schema))
     out = list[Case]()
     for candidates in by_category.values():
-        share = max(1, count // len(by_category))
-        for case in candidates[:: max(1, len(candidates) // share)][:share]:
+        most = max(1, count // len(by_category))
+        for case in candidates[:: max(1, len(candidates) // most)][:most]:
             try:
                 if write == "calls":
                     Decoder(dialect, case.tools, engine="auto")
                 out.append(case)
             except ValueError as error:
                 left[str(error)[:60]] += 1
-    for reason, number in left.items():
-        print(f"left out: {number}: {reason}")
-    return sorted(out, key=lambda case: len(case.prompt))
+    return sorted(out, key=lambda case: len(case.prompt)), left
+
+
+def batches(found: Sequence[Case], rows: int) -> Iterator[Sequence[Case]]:
+    """Yields at most `rows` cases at a time, fewer where prompts are long."""
+    at = 0
+    while at < len(found):
+        size = rows
+        while size > 1 and size * len(found[at : at + size][-1].prompt) > MOST_TOKENS:
+            size -= 1
+        yield found[at : at + size]
+        at += size
 
 
 def _call_schema(tool: ToolSpec) -> dict[str, Any]:
-    """Returns the schema of a call of a tool, without arguments that the tool does not name."""
-    arguments = {"type": "object", "additionalProperties": False, **tool.schema}
+    """Returns the schema of a call of a tool, without members that the tool does not name."""
+    arguments = _closed({"type": "object", **tool.schema})
     properties = {"name": {"const": tool.name}, "arguments": arguments}
     required = ["name", "arguments"]
     return {"type": "object", "properties": properties, "required": required,
             "additionalProperties": False}  # fmt: skip
+
+
+def _closed(schema: Any) -> Any:
+    """Returns a schema whose objects have no members but those that it names, as tools have it."""
+    if isinstance(schema, list):
+        return [_closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    more = {"additionalProperties": False} if isinstance(schema.get("properties"), dict) else {}
+    return more | {name: _closed(part) for name, part in schema.items()}
 
 
 def _prompt(dialect: Dialect, test: Test, write: str) -> list[int]:
@@ -213,6 +246,7 @@ class SharedReads:
         self.cache = model.begin(len(prompts), max(map(len, prompts)) + room)
         self.logits: list[dict[tuple[int, ...], Tensor]] = [{} for _ in prompts]
         self.cached = list[list[int]]([] for _ in prompts)  # the ids of each row of the cache
+        self.few = FEW if device == "cpu" else 0
         self._read([prompt[:-1] for prompt in prompts], device)
 
     def begin(self, rows: int, capacity: int) -> list[list[int]]:
@@ -244,7 +278,7 @@ class SharedReads:
                 self.cache.filled[row], self.cached[row] = same, list(path)
             pending.append(path[same:])
         few = [row for row, ids in enumerate(pending) if ids]
-        spans = [slice(row, row + 1) for row in few] if len(few) <= FEW else [slice(None)]
+        spans = [slice(row, row + 1) for row in few] if len(few) <= self.few else [slice(None)]
         for span in spans:
             cache = self.cache
             part = Cache(cache.keys[:, span], cache.values[:, span], cache.filled[span])
@@ -263,9 +297,18 @@ def texts(
     room: int,
     device: str,
 ) -> list[str]:
-    """Returns what the model writes under some masks, greedily, up to the end of an object."""
+    """Returns what the model writes under some masks, greedily, up to the end of an object.
+
+    Nothing where a library refuses the schema.
+    """
     out: list[list[int]] = [[] for _ in batch]
-    matchers = [make(case) for case in batch]
+    matchers = list[Any]()
+    for case in batch:
+        try:
+            matchers.append(make(case))
+        except (AssertionError, RuntimeError, ValueError) as error:
+            print(f"{case.test.name}: {str(error)[:200]}", flush=True)
+            matchers.append(None)
     stops = {*dialect.table.special.values()}
 
     def choose(row: int, logits: Tensor) -> list[int] | None:
@@ -280,11 +323,11 @@ def texts(
         ended = closes and object_in(dialect.tokenizer.decode(out[row])) is not None
         return None if ended or len(out[row]) >= room else [token]
 
-    prompts = [case.prompt for case in batch]
+    prompts = [case.prompt if m else None for case, m in zip(batch, matchers, strict=True)]
     run(
         model,
         prompts,
-        max(map(len, prompts)) + room,
+        max(len(case.prompt) for case in batch) + room,
         choose,
         device,
         vocabulary=dialect.tokenizer.vocab_size,
@@ -320,6 +363,11 @@ class Tally(NamedTuple):
     called: Counter[str]
     masses: list[float]
     seconds: list[float]
+
+    def with_(self, other: Tally) -> Tally:
+        """Returns what two processes have tallied."""
+        right, called = self.right + other.right, self.called + other.called
+        return Tally(right, called, self.masses + other.masses, self.seconds + other.seconds)
 
 
 def measure(
@@ -359,6 +407,38 @@ def measure(
                 answers_to.flush()
 
 
+def answered(
+    chosen: argparse.Namespace, share: tuple[int, int]
+) -> tuple[Counter[str], Counter[str], dict[str, Tally]]:
+    """Lets the model answer a share of the tests; returns how many, what is left out, tallies."""
+    warnings.simplefilter("ignore", SchemaWarning)
+    torch.set_num_threads(1 if share[1] > 1 else torch.get_num_threads())
+    model = load(chosen.model).to(chosen.device)
+    if chosen.dtype:
+        model.net.to(getattr(torch, chosen.dtype))
+    name = chosen.dialect or {"calls": "qwen3", "json": "chatml"}[chosen.write]
+    dialect = mypt_spec.dialect(name, vocabulary=_vocabulary(chosen.model))
+    found, left = cases(
+        dialect, chosen.data or data(), max(1, chosen.rows // share[1]), chosen.part, chosen.write,
+        chosen.longest, share,
+    )  # fmt: skip
+    tallies = {way: Tally(Counter(), Counter(), [], []) for way in chosen.ways}
+    path = chosen.answers
+    if path and share[1] > 1:
+        path = path.with_name(f"{path.stem}.{share[0]}{path.suffix}")
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("w")) if path else None
+        for batch in batches(found, chosen.batch):
+            try:
+                measure(
+                    model, dialect, batch, tallies, chosen.write, chosen.new_tokens, chosen.device,
+                    file,
+                )  # fmt: skip
+            except BudgetError as error:
+                raise SystemExit(f"--new-tokens is too small for a call: {error}") from None
+    return Counter(case.test.category for case in found), left, tallies
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True)
@@ -374,34 +454,28 @@ def main() -> None:
     parser.add_argument("--new-tokens", type=int, default=256)
     parser.add_argument("--answers", type=Path, help="a file for all answers, as JSONL")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--processes", type=int, default=1)
     chosen = parser.parse_args()
-    warnings.simplefilter("ignore", SchemaWarning)
-    model = load(chosen.model).to(chosen.device)
-    if chosen.dtype:
-        model.net.to(getattr(torch, chosen.dtype))
-    name = chosen.dialect or {"calls": "qwen3", "json": "chatml"}[chosen.write]
-    dialect = mypt_spec.dialect(name, vocabulary=_vocabulary(chosen.model))
-    found = cases(
-        dialect, chosen.data or data(), chosen.rows, chosen.part, chosen.write, chosen.longest
-    )
-    totals = Counter(case.test.category for case in found)
-    print(f"{len(found)} tests, written as {chosen.write}; {chosen.model}")
-    tallies = {way: Tally(Counter(), Counter(), [], []) for way in chosen.ways}
-    with ExitStack() as stack:
-        file = stack.enter_context(chosen.answers.open("w")) if chosen.answers else None
-        for at in range(0, len(found), chosen.batch):
-            batch = found[at : at + chosen.batch]
-            measure(
-                model, dialect, batch, tallies, chosen.write, chosen.new_tokens, chosen.device,
-                file,
-            )  # fmt: skip
+    if chosen.processes == 1:
+        parts = [answered(chosen, (0, 1))]
+    else:
+        with ProcessPoolExecutor(chosen.processes, get_context("spawn")) as pool:
+            of = chosen.processes
+            parts = list(pool.map(answered, [chosen] * of, [(n, of) for n in range(of)]))
+    totals, left, tallies = parts[0]
+    for more_totals, more_left, more in parts[1:]:
+        totals, left = totals + more_totals, left + more_left
+        tallies = {way: tallies[way].with_(more[way]) for way in tallies}
+    for reason, number in left.items():
+        print(f"left out: {number}: {reason}")
+    print(f"{totals.total()} tests, written as {chosen.write}; {chosen.model}")
     heads = [f"{c} ({totals[c]})" for c in CATEGORIES]
     print(f"\n| way | {' | '.join(heads)} | all | calls of a tool | refused mass | seconds |")
     print("| --- " * (len(heads) + 5) + "|")
     for way, tally in tallies.items():
         cells = [f"{100 * tally.right[c] / max(1, totals[c]):.1f} %" for c in CATEGORIES]
         both = (tally.right, tally.called)
-        all_of, calls = (100 * sum(part.values()) / max(1, len(found)) for part in both)
+        all_of, calls = (100 * part.total() / max(1, totals.total()) for part in both)
         masses = tally.masses
         shown = f"{sum(masses) / len(masses):.3f}" if masses else ""
         row = [way, *cells, f"{all_of:.1f} %", f"{calls:.1f} %", shown, f"{sum(tally.seconds):.0f}"]

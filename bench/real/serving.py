@@ -1,14 +1,14 @@
 """Measures `mypt-serve` beside `transformers serve` and plain `generate` on a real model.
 
     python -m bench.real.serving --model DIR [--dialect chatml] [--clients 1 8 32] [--tokens 32]
-        [--ways ours transformers batching generate]
+        [--ways ours transformers batching generate] [--device cuda]
 
 Each client streams one greedy answer to a question of its own. `transformers` answers one request
 after the other, `batching` is its continuous batching, `generate` one padded batch of all
 questions, without a server or a constraint. Prints a table in Markdown: the median and the longest
 time to the first token, tokens a second of all clients together, and the processor time of the
-server for each token. The first request of each server is not measured. Needs `openai`, and for
-`transformers serve` its extra `serving`.
+server for each token. Each number of clients asks once before it is measured. Needs `openai`, and
+for `transformers serve` its extra `serving`.
 """
 
 from __future__ import annotations
@@ -87,13 +87,15 @@ def way(name: str, chosen: argparse.Namespace) -> Iterator[tuple[int, Any]]:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
-        net = AutoModelForCausalLM.from_pretrained(model, dtype="auto")
+        tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+        net = AutoModelForCausalLM.from_pretrained(model, dtype="auto").to(chosen.device)
 
         def batch(count: int) -> Measured:
             texts = [tokenizer.apply_chat_template(question(n), tokenize=False,
                      add_generation_prompt=True) for n in range(count)]  # fmt: skip
             rows = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False)
             since, steps = time.perf_counter(), list[float]()
+            rows = rows.to(chosen.device)
 
             def note(_: Any, scores: Any) -> Any:
                 steps.append(time.perf_counter() - since)
@@ -108,10 +110,11 @@ def way(name: str, chosen: argparse.Namespace) -> Iterator[tuple[int, Any]]:
         yield os.getpid(), batch
         return
     words = ["--model", str(model), "--dialect", chosen.dialect, "--rows", "32"]
+    words += ["--device", chosen.device]
     python: Sequence[str] = ("-m", "mypt.main", "serve")
     if name != "ours":
         words = ["--continuous-batching"] if name == "batching" else []
-        words = [str(model), "--device", "cpu", "--dtype", "auto", *words]
+        words = [str(model), "--device", chosen.device, "--dtype", "auto", *words]
         python = ("-c", "from transformers.cli.transformers import main; main()", "serve")
     with server(*words, python=python) as (child, client):
         served = model.name if name == "ours" else str(model)
@@ -124,6 +127,7 @@ def main() -> None:
     parser.add_argument("--dialect", default="chatml")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--ways", nargs="+", default=["ours", "transformers", "generate"])
     chosen = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
@@ -131,8 +135,8 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- |")
     for name in chosen.ways:
         with way(name, chosen) as (pid, measure):
-            measure(1)
             for count in chosen.clients:
+                measure(count)
                 used, since = processor(pid), time.perf_counter()
                 first, tokens = measure(count)
                 seconds, used = time.perf_counter() - since, processor(pid) - used
