@@ -67,7 +67,7 @@ def prose(rng: random.Random, size: int) -> str:
         word = rng.choice(ODD) if rng.random() < 0.1 else rng.choice(WORDS["en"])
         out.append(word)
         length += len(word.encode()) + 1
-    return " ".join(out).strip() or "ok"
+    return f"{' '.join(out).strip()}."  # a sentence that ends is not cut
 
 
 def record(rng: random.Random) -> dict[str, Any]:

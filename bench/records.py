@@ -40,7 +40,7 @@ Words = Callable[[random.Random, int], str]
 
 
 def plain(rng: random.Random, size: int) -> str:
-    return text(rng, "en", size)
+    return f"{text(rng, 'en', size)}."
 
 
 def record(rng: random.Random, kind: str, words: Words, shared: list[Any]) -> dict[str, Any]:

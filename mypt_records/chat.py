@@ -142,6 +142,12 @@ class Chat:
             for text in (*(message.content or ()), *message.thoughts):
                 yield message, text
 
+    def answers(self) -> Iterator[tuple[Message, Text]]:
+        """Yields the texts and thoughts that a model learns to write; not those of bad answers."""
+        good = self.label is None or self.label.value
+        items = self.texts(rejected=False) if good else ()
+        return (item for item in items if item[0].role == "assistant")
+
     @property
     def last_question(self) -> int:
         """Returns the number of the last message of the user, -1 for none."""

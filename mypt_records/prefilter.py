@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
@@ -74,14 +75,47 @@ def _bytes(needle: Needle) -> list[bytes]:
 
 
 def _group(first: int) -> int:
-    """Returns the group, 0 to 7, of needles by their first byte.
+    """Returns the group of needles by their first byte: 0 to 7 for letters, 8 to 15 for others.
 
     A place is looked up where each byte is in some needle of one group, so these are alike.
     """
+    char = chr(first).lower()
+    if char.isascii() and char.isalpha():
+        return (ord(char) - ord("a")) * 8 // 26
+    if first < 0x20 and first not in b"\t\n\r":
+        return 13 if first else 12
     if first < 0x80:
-        char = chr(first)
-        return 0 if char <= " " else 1 if char == "<" else 3 + (char > "m") if char.isalpha() else 2
-    return 0 if first < 0xC0 else 5 + (first > 0xC2) + (first > 0xC3)
+        return 8 if char <= " " else 9 if char == "<" else 10 if char.isdigit() else 11
+    return 13 + (first > 0xC2) + (first > 0xC3)
+
+
+@cache
+def _compiled(*prefilters: Prefilter) -> tuple[tuple[bytes, ...], list[tuple[Any, list[int]]]]:
+    """Returns the tables, four of letters and four of others; and of each length the needles.
+
+    These are numbers, sorted; with them are the prefilters that have each, as bits.
+    """
+    import numpy as np
+
+    bits: list[dict[int, int]] = [{} for _ in range(WIDTH)]
+    tables = [bytearray(256) for _ in range(2 * WIDTH)]
+    for number, one in enumerate(prefilters):
+        needles = {n[:WIDTH].lower() for given in (one.needles or tuple)() for n in _bytes(given)}
+        for needle in needles:
+            key, same = int.from_bytes(needle, "big"), bits[len(needle) - 1]
+            same[key] = same.get(key, 0) | 1 << number
+            bank, group = divmod(_group(needle[0]), 8)
+            for place, table in enumerate(tables[bank * WIDTH :][:WIDTH]):
+                chars = needle[place : place + 1]
+                for char in {*chars, *chars.upper()} if chars else range(256):
+                    table[char] |= 1 << group
+    exact = list[tuple[Any, list[int]]]()
+    for of_size in bits:
+        keys = sorted(of_size)
+        # The last key is larger than all others, so that each search ends at one.
+        last = np.array([*keys, 0xFFFFFFFF], np.uint32)
+        exact.append((last, [*map(of_size.__getitem__, keys), 0]))
+    return tuple(map(bytes, tables)), exact
 
 
 class TextFilter:
@@ -89,9 +123,6 @@ class TextFilter:
 
     def __init__(self, selects: Callable[[str], bool]) -> None:
         self.prefilters = [p for p in PREFILTERS if not p.codes or any(map(selects, p.codes))]
-        self._tables: tuple[bytes, ...] = ()
-        # Of each length: needles as numbers, sorted, and the prefilters that have each, as bits.
-        self._exact: list[tuple[Any, list[int]]] = []
 
     def doubtful(self, texts: Sequence[str]) -> list[int]:
         """Returns the numbers of the texts in which something may be found."""
@@ -118,23 +149,24 @@ class TextFilter:
         """Returns the prefilters of the needles in texts, as bits, by the numbers of the texts."""
         import numpy as np
 
-        tables = self._tables or self._compiled()
+        tables, exact = _compiled(*self.prefilters)
         data = b"\0%b\0\0\0\0" % "\0".join(texts).encode("utf-8", "surrogatepass")
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
         if len(ends) != len(texts) + WIDTH:  # a text has such a character
             return dict.fromkeys(range(len(texts)), -1)
-        groups: Any = None
-        for shift, table in enumerate(tables):
-            here = np.frombuffer(data.translate(table), np.uint8)[shift : len(data) - WIDTH + shift]
-            groups = here if groups is None else groups & here
-        spots = np.flatnonzero(groups != 0)
+        groups: list[Any] = [0xFF, 0xFF]  # of letters, and of others
+        for number, table in enumerate(tables):
+            at = number % WIDTH
+            here = np.frombuffer(data.translate(table), np.uint8)[at : len(data) - WIDTH + at]
+            groups[number // WIDTH] = groups[number // WIDTH] & here
+        spots = np.flatnonzero(groups[0] | groups[1])
         if not len(spots):
             return {}
         chars, lower = np.frombuffer(data, np.uint8), np.frombuffer(_LOWER, np.uint8)
         found: dict[int, int] = {}
         # The bytes from each spot on as one number: of the needles, those of the same length.
         numbers: Any = np.zeros(len(spots), np.uint32)
-        for size, (needles, bits) in enumerate(self._exact):
+        for size, (needles, bits) in enumerate(exact):
             numbers = numbers << 8 | lower[chars[spots + size]]
             at = np.searchsorted(needles, numbers)
             same = np.flatnonzero(needles[at] == numbers)
@@ -142,29 +174,3 @@ class TextFilter:
             for i, place in zip(texts_of.tolist(), at[same].tolist(), strict=True):
                 found[i] = found.get(i, 0) | bits[place]
         return found
-
-    def _compiled(self) -> tuple[bytes, ...]:
-        """Returns the four tables, and makes those of needles of each length."""
-        import numpy as np
-
-        bits: list[dict[int, int]] = [{} for _ in range(WIDTH)]
-        tables = [bytearray(256) for _ in range(WIDTH)]
-        for number, one in enumerate(self.prefilters):
-            needles = {
-                n[:WIDTH].lower() for given in (one.needles or tuple)() for n in _bytes(given)
-            }
-            for needle in needles:
-                key, same = int.from_bytes(needle, "big"), bits[len(needle) - 1]
-                same[key] = same.get(key, 0) | 1 << number
-                group = 1 << _group(needle[0])
-                for place, table in enumerate(tables):
-                    chars = needle[place : place + 1]
-                    for char in {*chars, *chars.upper()} if chars else range(256):
-                        table[char] |= group
-        for of_size in bits:
-            keys = sorted(of_size)
-            # The last key is larger than all others, so that each search ends at one.
-            last = np.array([*keys, 0xFFFFFFFF], np.uint32)
-            self._exact.append((last, [*map(of_size.__getitem__, keys), 0]))
-        self._tables = tuple(map(bytes, tables))
-        return self._tables

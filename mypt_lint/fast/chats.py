@@ -66,7 +66,7 @@ class ChatSkeletons:
         calls: list[tuple[str, dict[str, Any]]] = []
         for key, value in record.items():
             out.rest[key] = self._top(key, value, texts, calls)
-        if not self._are_clean(list(texts.signs)):
+        if texts.is_repeated or not self._are_clean(list(texts.signs)):
             raise NoSkeletonError
         if calls and not (record.get("tools") or record.get("functions")):
             if any(name in text for name, _ in calls for text in texts.signs):

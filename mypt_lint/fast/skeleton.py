@@ -58,6 +58,7 @@ _LANGUAGE = "en"  # replaces any language
 DEEP = MAX_DEPTH - 20  # brackets of a value
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+COPY = 20  # code points
 _ENTRIES, _ROOM = 200, 800_000  # texts at the top whose pieces are remembered; code points
 Spans = list[tuple[int, int]]
 Pieces = list[str]  # in turns: what stays, and what a sign may replace
@@ -223,6 +224,7 @@ class Placeholders:
     def __init__(self, out: Skeleton) -> None:
         self.out = out
         self.signs: dict[str, str] = {}  # signs by text
+        self.is_repeated = False  # whether a text of several words, which may copy one, came twice
         self.placeholders: dict[Any, str] = {}  # of JSON values, such as by these as JSON
         self.literal: Container[str] = ()  # ids that stay
 
@@ -241,6 +243,8 @@ class Placeholders:
                 raise NoSkeletonError("too many texts")
             sign = self.signs[text] = chr(number)
             self.out.texts[number] = text
+        elif len(text) >= COPY and " " in text:
+            self.is_repeated = True
         return sign
 
     def hidden(self, value: Any, key: Any) -> Any:

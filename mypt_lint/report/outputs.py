@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from mypt_cli.errors import UsageError, suggestion
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.report import FORMATS, renderer
+from mypt_lint.report.mask import without_values
 from mypt_lint.report.overview import Overview
 
 MOST_SHOWN = 3  # findings of a code in a file that are shown to people
@@ -87,8 +88,9 @@ class Outputs:
         return self
 
     def finding(self, diagnostic: Diagnostic) -> None:
+        shown = without_values(diagnostic)
         for report in self._reports:
-            report.finding(diagnostic)
+            report.finding(shown)
 
     def finish(self, summary: Summary, overview: Overview) -> None:
         for report in self._reports:

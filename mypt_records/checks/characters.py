@@ -1,12 +1,13 @@
-"""Finds characters that are no part of a text: of a wrong encoding, or invisible."""
+"""Finds characters that are no part of a text: of a wrong encoding, invisible, or controls."""
 
 import re
 from collections.abc import Iterator
 
-from mypt_records.chat import Chat
+from mypt_records.chat import Chat, Text
 from mypt_records.checks.registry import check
+from mypt_records.fixes import replaced
 from mypt_records.prefilter import prefilter
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, Fix
 
 # What the bytes 0x80 to 0xbf of UTF-8 become, read as Windows-1252 or Latin-1.
 _TAIL = "\x80-\xbf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014"
@@ -18,6 +19,7 @@ _BROKEN = re.compile(
     f"\ufffd|[\x80-\x84\x86-\x9f]|[\xc2-\xd6\xda-\xde][{_ODD}]"  # "Ã©", "Å¡"
     f"|(?<![A-Z\xc0-\xde])(?:\xc3[{_TAIL}]|\xc2[\xa0-\xbf](?![\xa0 ]?[»:;?!]))"  # no "NÃ”"
     f"|\xe2[\x80-\x8f\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6][{_TAIL}]"  # "â€™"
+    f"|(?:[\xe3-\xe9][{_TAIL}]{{2}}){{2}}"  # "ä½\xa0å¥½"
     f"|\xf0\u0178[{_TAIL}]{{2}}|(?:[\xd0\xd1\xd7-\xdb][{_TAIL}]){{2}}|\xef\xbb\xbf"
 )
 _HIDDEN = "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
@@ -26,6 +28,13 @@ _INVISIBLE = re.compile(
     f"(?:^|(?<=[{_PLAIN}]))[{_HIDDEN}]+(?=[{_PLAIN}]|$)"
     "|(?<![\U0001f3f4\U000e0000-\U000e007f])[\U000e0000-\U000e007f]+"
 )
+CONTROL = "[\0-\x08\x0b\x0c\x0e-\x1f\x7f]"
+# An escape sequence of a terminal, or one control character.
+_CONTROL = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL}")
+_CP1252 = {i: bytes([i]).decode("cp1252", "ignore") for i in range(0x80, 0xA0)}
+_BYTES = {chr(i): i for i in range(0x80, 0x100)} | {char: i for i, char in _CP1252.items() if char}
+_RUN = re.compile("[" + "".join(map(re.escape, _BYTES)) + "]{2,}")
+_ROUNDS = 3  # times that a text was read in the wrong encoding
 # Scripts that are written from right to left, or join letters, or do not part words.
 _NEEDS = re.compile("[\u0590-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc]")
 
@@ -34,7 +43,7 @@ def _needles() -> Iterator[bytes]:
     """Yields the two characters of which one pair is in each text that is broken, and others."""
     tail = re.compile(f"[{_TAIL}]")
     tails = [chr(c) for c in range(0x2200) if tail.match(chr(c))]
-    for first in "\xe2\xef\xf0" + "".join(map(chr, range(0xC2, 0xDF))):
+    for first in "\xe2\xe3\xe4\xe5\xe6\xe7\xe8\xe9\xef\xf0" + "".join(map(chr, range(0xC2, 0xDF))):
         yield from ((first + last).encode() for last in tails)
     yield from (c.encode() for c in map(chr, range(0x80, 0xA0)) if c != "\x85")
     # What is hidden, before what is plain, or at the end.
@@ -50,6 +59,11 @@ def odd(text: str) -> bool:
     return not text.isascii() and bool(_BROKEN.search(text) or _INVISIBLE.search(text))
 
 
+@prefilter("MYP452", needles=lambda: [chr(c) for c in range(1, 128) if _CONTROL.match(chr(c))])
+def _may_be_control(text: str) -> bool:
+    return _CONTROL.search(text) is not None
+
+
 @check("MYP363")
 def wrong_encoding(chat: Chat) -> Iterator[Finding]:
     """Finds texts that were decoded with the wrong encoding: the first place of each text."""
@@ -58,7 +72,8 @@ def wrong_encoding(chat: Chat) -> Iterator[Finding]:
             quoted = "U+FFFD" if match[0] == "\ufffd" else repr(match[0])
             fault = f"{quoted} in the {message.alias} message: it was read in the wrong encoding"
             hint = "read the source again, as UTF-8, or drop the record"
-            yield Finding("MYP363", fault, text.at, match.span(), help=hint)
+            fix = _fix(text, reread(text.text), "read it as UTF-8")
+            yield Finding("MYP363", fault, text.at, match.span(), help=hint, fix=fix)
 
 
 @check("MYP364")
@@ -69,4 +84,49 @@ def invisible_character(chat: Chat) -> Iterator[Finding]:
         if match and not _NEEDS.search(text.text):
             fault = f"U+{ord(match[0][0]):04X} in the {message.alias} message is invisible"
             hint = "delete it: the model sees what no reader of the text does"
-            yield Finding("MYP364", fault, text.at, match.span(), help=hint)
+            fix = _fix(text, _INVISIBLE.sub("", text.text), "delete invisible characters")
+            yield Finding("MYP364", fault, text.at, match.span(), help=hint, fix=fix)
+
+
+@check("MYP452")
+def control_character(chat: Chat) -> Iterator[Finding]:
+    """Finds control characters and escape sequences; results of tools may quote a terminal."""
+    for message, text in chat.texts():
+        if message.role != "tool" and (match := _CONTROL.search(text.text)):
+            fault = (
+                f"U+{ord(match[0][0]):04X} in the {message.alias} message is a control character"
+            )
+            hint = "delete it, or write what was meant, such as \\\\f for the form feed of \\f"
+            fix = _fix(text, _CONTROL.sub("", text.text), "delete control characters")
+            yield Finding("MYP452", fault, text.at, match.span(), help=hint, fix=fix)
+
+
+def reread(text: str) -> str:
+    """Returns a text that was read as Windows-1252 or Latin-1 as it is in UTF-8.
+
+    The same text where that is not certain for all of it.
+
+    >>> reread("It\xe2\u20ac\u2122s a caf\xc3\xa9")
+    'It\u2019s a café'
+    """
+    result = text
+    for _ in range(_ROUNDS):
+        if not _BROKEN.search(result):
+            return result
+        result = _RUN.sub(_decoded, result)
+    result = result.translate({i: char for i, char in _CP1252.items() if char and i != 0x85})
+    return text if _BROKEN.search(result) else result
+
+
+def _decoded(match: re.Match[str]) -> str:
+    try:
+        return bytes(_BYTES[char] for char in match[0]).decode("utf-8")
+    except UnicodeDecodeError:
+        return match[0]
+
+
+def _fix(text: Text, value: str, title: str) -> Fix | None:
+    """Returns the fix that replaces a text; None where it is a part of another one."""
+    if value == text.text or text.outer is not None or text.start:
+        return None
+    return replaced(text.at, value, title, safe=False)

@@ -33,7 +33,7 @@ from mypt_lint.run.plan import Group
 from mypt_lint.template.lint import lint_template
 from mypt_lint.template.model import ModelFolder
 from mypt_spec.dialect import grammar_root
-from mypt_spec.findings import RULES, Finding
+from mypt_spec.findings import RULES, Finding, default_codes
 from mypt_spec.rules import FAMILIES, check_episode
 from mypt_spec.rules.context import CHECKS, ToolSchema, check
 from tests.support.build import assistant, chat, message, read, user, write
@@ -110,6 +110,7 @@ def findings_of(example: Example) -> list[Finding]:
     others = [mypt_spec.dialect(n) for n in mypt_spec.dialects() if n != d.name] if auto else []
     checker = Checker(
         d, limits, others=tuple(others), shape=shape, formatless=bool(shape) and not dialect,
+        codes=default_codes() | {example.code},
     )  # fmt: skip
     if example.kind == "bytes":
         data = ast.literal_eval(example.body)

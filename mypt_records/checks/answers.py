@@ -1,0 +1,139 @@
+"""Finds answers that are none: copies, punctuation, cut sentences, prompts, another script."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from mypt_records.chat import Chat
+from mypt_records.checks.registry import check
+from mypt_records.patterns import first, needles
+from mypt_records.prefilter import prefilter
+from mypt_spec.findings import Finding
+
+_FEW = 10  # punctuation marks, and characters of the end of an answer
+COPY = 20  # the least characters of a copy, of several words
+_MARKS = ".,!?"
+_ONLY_MARKS = re.compile(f"[{_MARKS}][{_MARKS}\\s]+")
+# Words that end no sentence, and a comma.
+_ENDS = (
+    "the", "a", "an", "and", "or", "of", "but", "because", "which", "from", "by", "into", "with",
+    "their", "its", "your", "our", "his", "her", "my", "is", "are", "was", "were", "be", "to",
+    "that",
+)  # fmt: skip
+_LAST = {",", *(word[-1] for word in _ENDS)}
+_CUT = re.compile(rf"(?:[a-zA-Z0-9)],| (?:{'|'.join(_ENDS)}))\Z")
+_SCRIPTS = {
+    "Chinese, Japanese or Korean": "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af",
+    "Cyrillic": "\u0400-\u04ff", "Arabic": "\u0600-\u06ff", "Hebrew": "\u0590-\u05ff",
+    "Devanagari": "\u0900-\u097f", "Thai": "\u0e00-\u0e7f", "Greek": "\u0370-\u03ff",
+}  # fmt: skip
+_OF = {name: re.compile(f"[{letters}]") for name, letters in _SCRIPTS.items()}
+_LETTERS = 20  # of the script, at the least
+_OTHER = re.compile(f"[{''.join(_SCRIPTS.values())}]")
+
+
+def script_of_one(texts: Sequence[str]) -> tuple[int, str]:
+    """Returns the number of the only text with letters of a script other than Latin, and its name.
+
+    -1 where none has, several have, or less than half of its letters are of the script.
+    """
+    numbers = [i for i, text in enumerate(texts) if _OTHER.search(text)]
+    for number in numbers if len(numbers) == 1 else ():
+        text = texts[number]
+        name = next(name for name, of in _OF.items() if of.search(text))
+        count = len(_OF[name].findall(text))
+        if count >= _LETTERS and 2 * count >= sum(map(str.isalpha, text)):
+            return number, name
+    return -1, ""
+
+
+@prefilter("MYP453", needles=lambda: needles("template"))
+def _may_be_template(text: str) -> bool:
+    return first("template", text) is not None
+
+
+@prefilter("MYP454", needles=lambda: [("\0", _MARKS, f"{_MARKS} \n", f"{_MARKS} \n\0")])
+def _is_marks(text: str) -> bool:
+    """Returns whether a text is a few punctuation marks and nothing else."""
+    return len(text) <= _FEW and _ONLY_MARKS.fullmatch(text) is not None
+
+
+@prefilter("MYP456")
+def _is_cut(text: str) -> bool:
+    if text[-1:] not in _LAST or _CUT.search(text, max(0, len(text) - _FEW)) is None:
+        return False
+    return first("unfinished", text) is not None
+
+
+@prefilter("MYP457")
+def _has_script(text: str) -> bool:
+    return not text.isascii() and _OTHER.search(text) is not None
+
+
+@prefilter("MYP458", needles=lambda: needles("placeholder"))
+def _may_be_placeholder(text: str) -> bool:
+    return first("placeholder", text) is not None
+
+
+@check("MYP453")
+def prompt_template(chat: Chat) -> Iterator[Finding]:
+    """Finds what a prompt of Alpaca or Vicuna has around questions and answers."""
+    for message, text in chat.texts():
+        match = first("template", text.text) if message.role in ("user", "assistant") else None
+        if match:
+            why = f"`{match[0]}` in the {message.alias} message is of a prompt template"
+            hint = "write each turn as a message of its own, without it"
+            yield Finding("MYP453", why, text.at, match.span(), help=hint)
+
+
+@check("MYP454")
+def no_answer(chat: Chat) -> Iterator[Finding]:
+    """Finds answers that copy the question, and those of a few punctuation marks."""
+    hint = "write an answer, or drop the record"
+    roles = {message.role for message in chat.messages}
+    for before, message in zip(chat.messages, chat.messages[1:], strict=False):
+        text = message.text.strip()
+        if message.role != "assistant" or not message.content or message.calls or message.thoughts:
+            continue
+        at = message.content[0].at
+        if _is_marks(message.text):
+            yield Finding("MYP454", f"the {message.alias} message is only {text!r}", at, help=hint)
+        copied = before.role == "user" and text == before.text.strip() and "system" not in roles
+        if copied and len(text) >= COPY and " " in text:
+            why = f"the {message.alias} message copies the question"
+            yield Finding("MYP454", why, at, help=hint)
+
+
+@check("MYP456")
+def unfinished_answer(chat: Chat) -> Iterator[Finding]:
+    """Finds last answers that stop in the middle of a sentence."""
+    last = chat.messages[-1]
+    for text in (last.content or ())[-1:] if last.role == "assistant" and not last.calls else ():
+        if _is_cut(text.text):
+            why = f"the answer ends with {text.text[-20:]!r}, in the middle of a sentence"
+            hint = "generate it again with more tokens, or drop the record"
+            span = len(text.text) - 1, len(text.text)
+            yield Finding("MYP456", why, text.at, span, help=hint)
+
+
+@check("MYP457")
+def another_script(chat: Chat) -> Iterator[Finding]:
+    """Finds an answer in a script that nothing else in the conversation has or asks for."""
+    texts = [*chat.texts()]
+    number, name = script_of_one([text.text for _, text in texts])
+    if number < 1 or texts[number][0].role != "assistant":
+        return
+    message, text = texts[number]
+    if not any(first("languages", other.text) for _, other in texts):
+        why = f"the {message.alias} message is {name}, and nothing else is"
+        hint = "answer in the language of the question, or say in it why not"
+        yield Finding("MYP457", why, text.at, help=hint)
+
+
+@check("MYP458")
+def placeholder(chat: Chat) -> Iterator[Finding]:
+    """Finds places for the reader to fill in, such as `[Your Name]`."""
+    for message, text in chat.answers():
+        if match := first("placeholder", text.text):
+            why = f"`{match[0]}` in the {message.alias} message is to be filled in"
+            hint = "write a made-up value, unless the question asks for a form"
+            yield Finding("MYP458", why, text.at, match.span(), help=hint)
