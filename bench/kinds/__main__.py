@@ -3,7 +3,7 @@
     python -m bench.kinds [--clean 10000] [--model DIR] [--list missed|all] [--group tools]
 
 Each kind is a file of 40 clean records in which one record, or the file as a whole, has a fault
-(`faults.py`). It is found if mypt-lint reports something that it does not report of the same file
+(`of_*.py`). It is found if mypt-lint reports something that it does not report of the same file
 without the fault. `plain` is `mypt-lint FILE`; `all` adds what other options find: --data-set with
 prompts of an evaluation, --dialect qwen3 with --records openai, and --model DIR. Rows of a trainer
 and templates have their own option, in both columns. Clean records are of 15 shapes (`shapes.py`).
@@ -21,7 +21,9 @@ from collections import Counter
 from itertools import chain
 from pathlib import Path
 
-from bench.kinds.faults import EVALUATION, KINDS, TEMPLATE, Kind, as_bytes
+from bench.kinds.faults import KINDS, Kind, as_bytes
+from bench.kinds.of_templates import TEMPLATE
+from bench.kinds.of_texts import EVALUATION
 from bench.kinds.shapes import SHAPES
 from mypt.lint.cli import main as mypt_lint
 

@@ -154,17 +154,16 @@ def text_dfa(
     for codes, state in states.items():
         in_word = any(_ends(codes, word) for word in begun_words)
         for byte in range(0x80):
+            goes_on = not in_word or IDENT.fullmatch(chr(byte))
             if byte not in spelled:  # it is in no pattern
-                if not in_word or IDENT.fullmatch(chr(byte)):
-                    step[state, byte] = states[()]
+                step[state, byte] = states[()] if goes_on else DEAD
                 continue
             new = (*codes, byte)
             ending = next((e for e in ends if _ends(new, e)), None)
             if new in opening:
                 step[state, byte] = -2 - exits.index(opening[new])
             elif ending is None and new not in refused:
-                if not in_word or IDENT.fullmatch(chr(byte)):
-                    step[state, byte] = _longest(new, states)
+                step[state, byte] = _longest(new, states) if goes_on else DEAD
             elif ending is not None and ends[ending] in tags:
                 step[state, byte] = -2 - exits.index(("tag", ends[ending]))
         if not in_word:
