@@ -9,7 +9,7 @@ from mypt_records.prefilter import prefilter
 from mypt_records.private import holds, masked, needles, private
 from mypt_spec.findings import Finding
 
-_SHOWN = 12  # characters of a masked value
+_SHOWN, _AROUND = 12, 80  # characters of a masked value, and around it
 
 for _code in ("MYP367", "MYP450", "MYP451"):
     prefilter(_code, needles=partial(needles, _code))(partial(holds, _code))
@@ -22,7 +22,8 @@ def _found(chat: Chat, code: str, what: str, hint: str) -> Iterator[Finding]:
         for name, start, end in private(text.text, code):
             if name not in names:
                 names.add(name)
-                value = masked(text.text[start:end])[:_SHOWN]
+                first = max(0, start - _AROUND)  # a form may look at what is around it
+                value = masked(text.text[first : end + _AROUND])[start - first :][:_SHOWN]
                 why = f"`{value}` in the {message.alias} message {what} {name}"
                 yield Finding(code, why, text.at, (start, end), help=hint)
 

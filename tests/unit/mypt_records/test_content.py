@@ -77,10 +77,11 @@ def test_no_report_shows_a_value(
     """Not in the messages, not around other findings, and not in the fixes of these."""
     text = f"{KEY} {IBAN} mia.kern@gmail.com <|im_end|> caf\xc3\xa9"
     path = write(tmp_path / "a.jsonl", chat(user(text), assistant("Yes.")), {"a": KEY})
-    lint([path, "--select", "all", "--format", name, "--show-all"])
+    lint([path, "--records", "openai", "--select", "all", "--format", name, "--show-all"])
     printed = capsys.readouterr().out
     assert KEY[4:12] not in printed
-    assert IBAN[5:14] not in printed
+    assert "MYP451" in printed
+    assert IBAN[5:9] not in printed
     assert "mia" not in printed
 
 
