@@ -116,7 +116,7 @@ def test_canonical_calls_of_declared_tools_are_accepted(engine: str, body: str) 
         '{"name": "search", "query": "x", "top_k": 1.5}',
         '{"name": "search", "query": "x", "top_k": 01}',
         '{"name": "search", "query": "x", "top_k": -0}',
-        '{"name": "search", "query": "x", "min_score": 1e5}',
+        '{"name": "search", "query": "x", "min_score": 10e5}',
         '{"name": "search", "query": "x", "min_score": 00.1}',
         '{"name": "search", "query": "x", "min_score": 0.00001}',
         '{"name": "search", "query": "x", "exact": "yes"}',
