@@ -268,13 +268,16 @@ class _Session:
             raise UsageError("--drop-invalid writes the dropped lines beside the data; name a file")
         if options.drop_invalid and any(group.kind == "text" for group in groups):
             raise UsageError("--drop-invalid drops records; it needs --kind record")
-        if not (self.plan.top["data-set"] and options.unsafe_fixes):
+        by_set = self.plan.top["data-set"] and options.unsafe_fixes
+        if not (by_set or options.drop_invalid):
             return None
-        if not all(source.divisible or source.compressed for source in _sources(groups)):
+        if any(source.streamed for source in _sources(groups)):
             raise UsageError(
-                "for the fixes of --data-set, data is read twice, so it must be a file; leave out "
-                "--data-set or --unsafe-fixes"
+                "for --drop-invalid, and for the fixes of --data-set, data is read twice, so it "
+                "must be a file"
             )
+        if not by_set:
+            return None
         from mypt_lint.fix.dataset import Repairs
 
         return Repairs(groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,13 @@ def test_where_it_is_refused(
 ) -> None:
     assert main([*options, write("a.jsonl", native())]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--fix", "-o", "b.jsonl"], ["--diff"]])
+def test_a_stream_is_not_read_twice(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(DATA)))
+    assert main(["--drop-invalid", *options, "-"]) == 2
+    assert "read twice" in capsys.readouterr().err
+    assert not Path("b.jsonl").exists()
