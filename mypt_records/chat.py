@@ -4,6 +4,7 @@ Input are records, by the modules of the shapes; output goes to the checks that 
 to conversion. Nothing here is repaired: arguments and tools are as they were given.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Finding
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
+TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # that the APIs of model servers take
 _HARMLESS = {"MYP103", "MYP112"}  # an unknown key: the rest is read all the same
 
 

@@ -20,9 +20,9 @@ from mypt_lint.fast.clean_texts import CleanTexts, text_filter
 from mypt_lint.fast.clean_tools import CHAT, Declared
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
+from mypt_records.chat import TOOL_NAME
 from mypt_records.checks.media import LISTS
 from mypt_records.checks.order import SHORT
-from mypt_records.checks.tools import NAME
 from mypt_records.reading import LABELS
 from mypt_records.shapes import read
 from mypt_records.shapes.openai import THOUGHTS, USERS
@@ -128,7 +128,7 @@ class ChatSkeletons:
         tools, parameters = plain_tools(encoded) or (None, {})
         names = [*parameters]
         clean = tools is not None and (
-            all(map(NAME.fullmatch, names))
+            all(map(TOOL_NAME.fullmatch, names))
             and all(p is msgspec.UNSET or p.type is not msgspec.UNSET for p in parameters.values())
             and unescaped_quotes(written(tools)) == unescaped_quotes(encoded)
         )

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from typing import Any
 
-import mypt_records.checks
-import mypt_records.written  # noqa: F401 which registers a prefilter, as the checks do
 from mypt_lint.check.checker import Checker
 from mypt_records.prefilter import TextFilter
 from mypt_spec.adapters.base import Reader
@@ -154,6 +152,9 @@ class AnyTexts(CleanTexts):
 
 def text_filter(checker: Checker) -> TextFilter:
     """Returns the filter of the rules that report something: hidden errors count, too."""
+    import mypt_records.checks
+    import mypt_records.written  # noqa: F401 which registers a prefilter, as the checks do
+
     return TextFilter(lambda code: checker.selects(code) or RULES[code].severity == "error")
 
 

@@ -20,7 +20,7 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.plain_tool_tags import SIGNS as IN_TAGS
 from mypt_lint.fast.plain_tool_tags import apart_from, whole_tools
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_records.checks.tools import NAME
+from mypt_records.chat import TOOL_NAME
 from mypt_spec.adapters.splitter import Split, Splitter
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.definitions import parameters_of
@@ -113,7 +113,7 @@ class CleanTools:
         if plain is None or not self.checker.shape:
             return plain
         typed = all(p is UNSET or p.type is not UNSET for p in plain[1].values())
-        return plain if typed and all(map(NAME.fullmatch, plain[1])) else None
+        return plain if typed and all(map(TOOL_NAME.fullmatch, plain[1])) else None
 
     def _judge(self, raw: bytes) -> tuple[int, frozenset[str]]:
         """Returns the strings of definitions, -1 where they are not clean, and the names."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mypt_records.chat import Chat, JsonValue, located
+from mypt_records.chat import TOOL_NAME, Chat, JsonValue, located
 from mypt_records.checks.registry import check
 from mypt_records.fixes import within
 from mypt_spec.bodies.json_schema import Patience, SchemaError
@@ -15,7 +14,6 @@ from mypt_spec.bodies.strict_json import escape, kind_of, value_at
 from mypt_spec.bodies.type_names import KINDS, Places, json_type, mapped, other_types, type_notes
 from mypt_spec.findings import Finding, Fix, regraded
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VALUES = ("default", "const", "example", "examples")  # where null is a value
 _OF_FUNCTION = {"function", "parameters", "description"}  # keys of a definition of a function
 _MOST = 5  # types named for one tool
@@ -29,7 +27,7 @@ _KEYWORDS = frozenset({
 def refused_name(chat: Chat) -> Iterator[Finding]:
     """Finds names of tools that the APIs of model servers refuse."""
     for tool in chat.tools or ():
-        if tool.name is not None and not NAME.fullmatch(tool.name.text):
+        if tool.name is not None and not TOOL_NAME.fullmatch(tool.name.text):
             message = f"APIs refuse the tool name {tool.name.text[:70]!r}"
             hint = "use letters, digits, _ and -, at most 64 of them, here and in its calls"
             yield located("MYP131", message, tool.name, hint=hint)

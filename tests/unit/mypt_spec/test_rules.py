@@ -3,7 +3,7 @@
 A page is a file of mypt_spec/rules/pages. Its fences say what they hold: `jsonl` records, `text`
 serialised text, `generation` the output of a model, `bytes` a file as a Python literal, `ids` token
 ids. Words after that set limits (`phase=1`, `max-tokens=5`, `tools=a,b`), ask for the pass over the
-data set (`data-set=yes`), or name the schema of a tool's result (`result=NAME:SCHEMA`), the dialect
+data set (`data-set=yes`) or for the checks of a whole file (`file=yes`), or name the schema of a tool's result (`result=NAME:SCHEMA`), the dialect
 of the examples (`dialect=NAME`, else mypt; `auto` if found out), their shape, which is checked without
 a dialect if none is named (`records=NAME`), or codes that cannot be avoided
 besides the rule's own (`also=MYP218`).
@@ -97,7 +97,8 @@ def findings_of(example: Example) -> list[Finding]:
     names = ("dialect", "phase", "max-tokens", "records", "tools")
     dialect, phase, most, shape, tools = (words.pop(name, "") for name in names)
     tool, _, schema = words.pop("result", "").partition(":")
-    auto, compared, _ = (words.pop(word, None) for word in ("auto", "data-set", "also"))
+    names = ("auto", "data-set", "file", "also")
+    auto, compared, whole, _ = (words.pop(word, None) for word in names)
     assert not words
     spec = dialect or "mypt"
     d = mypt_spec.load(ROOT / spec) if "/" in spec else mypt_spec.dialect(spec)
@@ -144,6 +145,9 @@ def findings_of(example: Example) -> list[Finding]:
         assert not check_bytes(checker, example.body.encode() + b"\n")
         chunks = DataSet([Group(checker, [source], "record")]).chunks()
         return [item.finding for chunk in chunks for item in chunk.findings]
+    if whole:
+        items = check_bytes(checker, example.body.encode() + b"\n", "x.jsonl")
+        return [item.finding for item in items]
     rows = enumerate(example.body.encode().split(b"\n"), 1)
     items = (item for row, raw in rows for item in checker.line(raw, row=row, filename="x.jsonl"))
     return [item.finding for item in items]
