@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from mypt_cli.errors import UsageError, nearest
 from mypt_cli.parser import Parser
 from mypt_cli.run import message_of
+from mypt_cli.terminal import Display
 
 FAILED, INTERRUPTED = 2, 130
 _OURS = "mypt_"  # modules whose exceptions carry a message for people
@@ -63,7 +64,8 @@ class Command:
                 print(f"{self.name}: error: this is a fault of {self.name}, not of what it was "
                       "given; please report it with the lines above", file=sys.stderr)  # fmt: skip
                 return FAILED
-            print(f"{self.name}: error: {message_of(error)}", file=sys.stderr)
+            reason = Display(sys.stderr).line(message_of(error), keep="\n")
+            print(f"{self.name}: error: {reason}", file=sys.stderr)
             return FAILED
         return status
 

@@ -206,7 +206,7 @@ class _Session:
     def say(self, text: str) -> None:
         """Prints a line about the run, if there is one, unless it is to be quiet."""
         if text and not self.options.quiet:
-            print(text, file=sys.stderr)
+            print(Display(sys.stderr).line(text, keep="\n"), file=sys.stderr)
 
     def status(self, total: Summary, overview: Overview) -> int:
         """Says which rates are exceeded, and writes those of the run if wanted."""

@@ -143,7 +143,7 @@ def fix_sources(
             try:
                 if drop:
                     path = None if diff else output or source.path
-                    dropped, name = _reject(pieces, path)
+                    dropped, name = _reject(pieces, source.path, path)
                     fixes.rejects += [name] * bool(name)
                 codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
             except _NotWholeError as why:
@@ -173,7 +173,7 @@ def _write(pieces: _Pieces, source: Source, output: str | None) -> Codes:
     return codes
 
 
-def _reject(pieces: _Pieces, path: str | None) -> tuple[Codes, str]:
+def _reject(pieces: _Pieces, source: str, path: str | None) -> tuple[Codes, str]:
     """Appends the lines that will be dropped to PATH.rejects; returns their codes and that name.
 
     Without a path, they are counted only. Raises _NotWholeError where no record would be left.
@@ -189,7 +189,7 @@ def _reject(pieces: _Pieces, path: str | None) -> tuple[Codes, str]:
         raise _NotWholeError("all of its records would be dropped")
     name = f"{path}{REJECTS}"
     refuse_pipe(name)
-    with Output(name, []) as out:
+    with Output(name, [source]) as out:
         if os.path.exists(name):
             with open(name, "rb") as before:
                 for line in before:

@@ -111,3 +111,19 @@ def test_a_stream_is_not_read_twice(
     assert main(["--drop-invalid", *options, "-"]) == 2
     assert "read twice" in capsys.readouterr().err
     assert not Path("b.jsonl").exists()
+
+
+def test_rejects_are_not_appended_to_what_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.jsonl.rejects").write_bytes(DATA)
+    assert main(["--fix-only", "--drop-invalid", "-o", "a.jsonl", "a.jsonl.rejects"]) == 2
+    assert "a.jsonl.rejects: is read from" in capsys.readouterr().err
+    assert Path("a.jsonl.rejects").read_bytes() == DATA
+
+
+def test_no_terminal_obeys_the_name_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    record = {"messages": [{"role": "user", "content": "Hi"}]}
+    for paths in ([write("\x1b[31m.jsonl", record)], ["no\x1b[31m.jsonl"]):
+        main(paths)
+        err = capsys.readouterr().err
+        assert "\\x1b[31m.jsonl" in err
+        assert "\x1b" not in err
