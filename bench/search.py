@@ -1,6 +1,6 @@
 """Measures search by judged queries over manual pages: recall, time, size, the cost of a change.
 
-    python -m bench.search [--man /usr/share/man] [--documents 3656] [--embedder URL]
+    python -m bench.search [--man /usr/share/man] [--documents 3656]
 
 Input: `bench/judged/LANGUAGE.tsv`, in each line a query and its right pages.
 `bench/judged/README.md` says where the pages come from. Beside the workspace: bm25s, with and
@@ -43,9 +43,7 @@ NOTHING = ("qzxqv wvvkj", "Mietpreisbremse", "brontosaurus gingerbread")
 REFRESH = """
 import sys, pathlib
 from mypt_infer.workspace.build import refresh
-from mypt_infer.workspace.embedders import embedder_for
-embedder = embedder_for(sys.argv[3])
-report = refresh(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), embedder)
+report = refresh(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), None)
 assert report.changed == 1
 status = pathlib.Path("/proc/self/status").read_text()  # getrusage counts the parent's memory
 print(int(status.partition("VmHWM:")[2].split()[0]) >> 10)
@@ -66,9 +64,9 @@ def judged(language: str) -> list[Query]:
     return [Query(text, frozenset(right.split())) for text, right in parts]
 
 
-def workspace(base: Path, index: Path, embedder: str) -> tuple[WorkspaceEngine, Search]:
+def workspace(base: Path, index: Path) -> tuple[WorkspaceEngine, Search]:
     began = time.process_time()
-    engine = WorkspaceEngine(base, index, embedder=embedder)
+    engine = WorkspaceEngine(base, index)
     print(f"  indexed in {time.process_time() - began:.0f} s of processor time")
     names = {d.doc_id: Path(d.path).stem for d in engine.list_docs()}
 
@@ -186,12 +184,12 @@ def compare(queries: list[Query], searches: dict[str, Search]) -> None:
         print(f"  {name:24} {recall} {middle * 1e3:8.2f} ms {middle / own:6.2f}")
 
 
-def change(base: Path, index: Path, embedder: str) -> None:
+def change(base: Path, index: Path) -> None:
     """Prints what it costs to index one changed document in a fresh process."""
     page = min(base.glob("*.txt"))
     page.write_text(page.read_text(encoding="utf-8") + "\nOne more line.\n", encoding="utf-8")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-c", REFRESH, str(base), str(index), embedder]
+    command = [sys.executable, "-c", REFRESH, str(base), str(index)]
     megabytes = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -202,7 +200,7 @@ def size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def measure(language: str, root: Path, most: int, embedder: str, temporary: Path) -> None:
+def measure(language: str, root: Path, most: int, temporary: Path) -> None:
     queries = judged(language)
     texts = pages(root / MAN[language], {name for q in queries for name in q.right}, most)
     there = [query for query in queries if not query.right.isdisjoint(texts)]
@@ -213,7 +211,7 @@ def measure(language: str, root: Path, most: int, embedder: str, temporary: Path
     print(f"{language}: {len(texts)} pages, {len(there)} of {len(queries)} queries")
     if not there:
         return
-    engine, search = workspace(base, index, embedder)
+    engine, search = workspace(base, index)
     print(f"  index: {size(index) / size(base):.2f} of the text")
     searches = {"workspace": search} | rivals(texts, language)
     try:
@@ -227,7 +225,7 @@ def measure(language: str, root: Path, most: int, embedder: str, temporary: Path
         both = {name: searches[name] for name in ("workspace", "tantivy, lead, chunks")}
         updated(base, engine, texts, there, on_tantivy, both)
     engine.close()
-    change(base, index, embedder)
+    change(base, index)
 
 
 def main() -> None:
@@ -235,12 +233,11 @@ def main() -> None:
     options.add_argument("--man", type=Path, default=Path("/usr/share/man"))
     options.add_argument("--documents", type=int, default=3656)
     options.add_argument("--languages", nargs="*", default=list(MAN))
-    options.add_argument("--embedder", default="none", help="as mypt-index has it")
     chosen = options.parse_args()
     print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}")
     with tempfile.TemporaryDirectory() as temporary:
         for language in chosen.languages:
-            measure(language, chosen.man, chosen.documents, chosen.embedder, Path(temporary))
+            measure(language, chosen.man, chosen.documents, Path(temporary))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,6 @@ examples:
   mypt-index docs/ --search "password policy"
 
   mypt-index docs/ --mcp                    its tools, for any program that speaks MCP
-  mypt-index docs/ --embedder http://localhost:8080/v1/embeddings     search by meaning, too
 
 Text, Markdown, HTML, and PDF with: pip install "mypt-tags[pdf]". Links, hidden files and what is
 not text are left out, and named.
@@ -46,12 +45,6 @@ def _options(out: Parser) -> None:
     add = out.group("input")
     add("DIR", "the folder of documents", dest="folder")
     add("--index-dir DIR", "where the index is kept (default: a folder in the user's cache folder)")
-    add(
-        "--embedder URL",
-        "what makes vectors of texts: a service on this machine that answers as OpenAI's "
-        "/v1/embeddings does, with #MODEL if it has several; or none (default: that of the index, "
-        "or none)",
-    )
     add = out.group("search")
     add("--search QUERY", "bring the index up to date, and show the chunks that fit the query best")
     add("--top-k N", "chunks to show", type=int, default=5)
@@ -68,26 +61,26 @@ def _options(out: Parser) -> None:
 
 def _run(chosen: argparse.Namespace) -> None:
     from mypt_infer.workspace.build import refresh
-    from mypt_infer.workspace.embedders import embedder_for
     from mypt_infer.workspace.engine import WorkspaceEngine
+    from mypt_infer.workspace.index.embed import embedder_for
     from mypt_infer.workspace.index.store import default_index, embedder_of
 
     base = Path(chosen.folder)
     if not base.is_dir():
         raise NotADirectoryError(f"{base} is not a folder")
     index = Path(chosen.index_dir) if chosen.index_dir else default_index(base)
-    embedder = embedder_for(chosen.embedder or embedder_of(index))
+    embedder_for(None, embedder_of(index), index)
     with Bar(0, unit="files", quiet=chosen.quiet) as bar:
-        report = refresh(base, index, embedder, progress=bar.show)
+        report = refresh(base, index, None, progress=bar.show)
     serves = chosen.mcp or chosen.mcp_port is not None
     if not chosen.quiet:
         # What a client reads on stdout is the protocol's alone.
         with contextlib.redirect_stdout(sys.stderr if serves else sys.stdout):
             _summary(report, index, verbose=chosen.verbose)
     if serves:
-        _offer(WorkspaceEngine(base, index, embedder=embedder), chosen.mcp_port)
+        _offer(WorkspaceEngine(base, index), chosen.mcp_port)
     if chosen.search is not None:
-        engine = WorkspaceEngine(base, index, embedder=embedder)
+        engine = WorkspaceEngine(base, index)
         _hits(engine, engine.search(chosen.search, chosen.top_k))
 
 

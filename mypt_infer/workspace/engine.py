@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mypt_infer.workspace import build
 from mypt_infer.workspace.build import Progress, silent
-from mypt_infer.workspace.embedders import embedder_for
 from mypt_infer.workspace.index import store
 from mypt_infer.workspace.index.documents import texts
-from mypt_infer.workspace.index.embed import Embedder
+from mypt_infer.workspace.index.embed import Embedder, embedder_for
 from mypt_infer.workspace.index.model import Chunk, Document, chunk_id
 from mypt_infer.workspace.index.searcher import Searcher
 from mypt_infer.workspace.index.store import SQLITE, IndexBusyError, WorkspaceError, current, usable
@@ -35,10 +34,9 @@ class WorkspaceEngine:
     one given, is made at once. An index that exists is used as it is, whoever else writes it: call
     `refresh` to bring it up to date. What another process changes is seen by the next call.
 
-    `embedder` is an Embedder, any function from a list of texts to an array of vectors, the address
-    of a service, or "none". By default the index keeps the one that it was made with, if any.
-    Raises NotADirectoryError if `base_dir` is not a folder, and ValueError if the index was made
-    with a function that is not given again.
+    `embedder` is an Embedder, any function from a list of texts to an array of vectors, or "none",
+    which drops the vectors of an index. Raises NotADirectoryError if `base_dir` is not a folder,
+    and ValueError if the index has vectors and no `embedder` is given.
     """
 
     def __init__(
@@ -46,13 +44,13 @@ class WorkspaceEngine:
         base_dir: str | PathLike[str],
         index_dir: str | PathLike[str] | None = None,
         *,
-        embedder: Embedder | Callable[[list[str]], Any] | str | None = None,
+        embedder: Embedder | Callable[[list[str]], Any] | Literal["none"] | None = None,
         progress: Progress = silent,
     ) -> None:
         self.base_dir = Path(base_dir)
         self.index_dir = Path(index_dir or store.default_index(self.base_dir))
         before = store.embedder_of(self.index_dir)
-        self.embedder = embedder_for(before if embedder is None else embedder)
+        self.embedder = embedder_for(embedder, before, self.index_dir)
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
         self._version = -1

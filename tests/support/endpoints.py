@@ -32,7 +32,7 @@ def stand_in(answer: Callable[[str, dict[str, Any]], Answer]) -> Iterator[str]:
     """Runs a server on 127.0.0.1; yields its address.
 
     `answer` takes the path and the body of a request, and returns a status and a JSON value, or
-    bytes. A redirection leads nowhere.
+    bytes.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -42,8 +42,6 @@ def stand_in(answer: Callable[[str, dict[str, Any]], Answer]) -> Iterator[str]:
             body = value if isinstance(value, bytes) else json.dumps(value).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
-            if status == 302:
-                self.send_header("location", "http://localhost:1/")
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -1,11 +1,12 @@
 """Makes vectors of texts, for the search by likeness. Without an embedder, only words count.
 
-Input: texts. Output: unit vectors. An embedder is any function from a list of texts to an array, an
-`Embedder`, or the address of a service on this machine (`embedders`).
+Input: texts. Output: unit vectors. An embedder is any function from a list of texts to an array, or
+an `Embedder`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +65,27 @@ class Called:
     def embed(self, texts: Sequence[str]) -> Floats:
         vectors: Floats = self._function(list(texts))
         return vectors
+
+
+def embedder_for(
+    value: Embedder | Callable[[list[str]], Any] | Literal["none"] | None, before: str, index: Path
+) -> Embedder | None:
+    """Returns what was given as an embedder as one; None for "none".
+
+    Raises ValueError for another text, and for None where the index has vectors of `before`.
+    """
+    if value is None and before:
+        raise ValueError(
+            f"the index {index} has vectors of the embedder {before!r}: give it to WorkspaceEngine "
+            "again, or delete that folder to index the documents without an embedder"
+        )
+    if value is None or value == "none":
+        return None
+    if isinstance(value, str):
+        raise ValueError(f'embedder is {value!r}, expected a function, an Embedder or "none"')
+    if isinstance(value, Embedder) and not isinstance(value, type):
+        return value
+    return Called(value)
 
 
 def vectors_for(embedder: Embedder, texts: Sequence[str], dimensions: int | None = None) -> Floats:

@@ -1,9 +1,8 @@
-"""Embedders: a service on this machine, any function, and the example."""
+"""Embedders: any function, and the example."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,10 +12,8 @@ import pytest
 
 from mypt.index import main
 from mypt_infer.workspace import Called, EmbedderError, WorkspaceEngine
-from mypt_infer.workspace.embedders import Service, embedder_for
-from mypt_infer.workspace.index.embed import vectors_for
+from mypt_infer.workspace.index.embed import embedder_for, vectors_for
 from tests.support.build import write_texts
-from tests.support.endpoints import stand_in
 from tests.support.tolerance import assert_close
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "embedder_minilm.py"
@@ -29,93 +26,28 @@ def meaning(texts: list[str]) -> np.ndarray[Any, Any]:
     return np.array(rows, dtype=float)
 
 
-class Stand:
-    """A stand-in for a service: what it is asked, and what it answers."""
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, dict[str, Any]]] = []
-        self.answer, self.url = self.vectors, ""
-
-    def __call__(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-        self.requests.append((path, body))
-        return self.answer(body)
-
-    @staticmethod
-    def vectors(body: dict[str, Any]) -> tuple[int, Any]:
-        vectors = meaning(body["input"]).tolist()
-        rows = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
-        return 200, {"data": rows[::-1], "model": "stand-in"}
-
-
-@pytest.fixture
-def stand() -> Iterator[Stand]:
-    stand = Stand()
-    with stand_in(stand) as stand.url:
-        yield stand
-
-
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     texts = {"a.txt": "The cat sleeps.\n", "b.txt": "A car drives.\n"}
     return write_texts(tmp_path / "docs", texts)
 
 
-def test_a_service_finds_by_meaning(
-    stand: Stand, base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    args = [str(base), "--quiet", "--index-dir", str(tmp_path / "index")]
-    assert main([*args, "--search", "kitten"]) == 0
-    assert capsys.readouterr().err == "mypt-index: nothing found\n"
-    assert main([*args, "--embedder", f"{stand.url}#tiny", "--search", "kitten"]) == 0
-    assert "The cat sleeps." in capsys.readouterr().out
-    assert {path for path, _ in stand.requests} == {"/v1/embeddings"}
-    assert all(body["model"] == "tiny" for _, body in stand.requests)
-    (base / "c.txt").write_text("The engine is loud.\n")
-    stand.requests.clear()
-    assert main([*args, "--search", "vehicle"]) == 0, "the index remembers its embedder"
-    assert "A car drives" in capsys.readouterr().out
-    texts = [body["input"] for _, body in stand.requests]
-    assert texts == [["c\nThe engine is loud.\n"], ["vehicle"]]
-    assert main([*args, "--embedder", "none", "--search", "vehicle"]) == 0
-    assert "nothing found" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ((500, b"model\nnot loaded"), "answered 500 Internal Server Error: model not loaded"),
-        ((302, b""), "answered 302"),
-        ((200, b"<html>"), "its answer is not valid JSON"),
-        ((200, []), 'expected {"data"'),
-        ((200, {"data": []}), "one embedding for each of 1 texts"),
-        ((200, {"data": [{"index": 5, "embedding": [1]}]}), "one embedding for each of 1 texts"),
-        ((200, {"data": [{"index": 0, "embedding": "AAAA"}]}), "not lists of numbers"),
-        ((200, {"data": [{"index": 0, "embedding": 3}]}), "returned shape (1,) for 1 texts"),
-        ((200, {"data": [{"index": 0, "embedding": []}]}), "returned shape (1, 0) for 1 texts"),
-        ((200, {"data": [{"index": 0, "embedding": [1, None]}]}), "finite numbers"),
-        ((200, {"data": [{"index": 0, "embedding": [1, 2]}]}), "now returns 2 dimensions"),
+        ([["AAAA"]], "returned no array"),
+        (3, "returned shape () for 1 texts"),
+        ([[]], "returned shape (1, 0) for 1 texts"),
+        ([[1], [2]], "returned shape (2, 1) for 1 texts"),
+        ([[1, None]], "finite numbers"),
+        ([[1, 2]], "now returns 2 dimensions"),
     ],
-)  # fmt: skip
-def test_what_is_wrong_with_a_service_is_said(
-    stand: Stand, answer: tuple[int, Any], message: str
-) -> None:
-    stand.answer = lambda _: answer
+)
+def test_what_is_wrong_with_an_embedder_is_said(answer: Any, message: str) -> None:
     with pytest.raises(EmbedderError) as error:
-        vectors_for(Service(stand.url), ["text"], 3)
+        vectors_for(Called(lambda _: answer, name="tiny"), ["text"], 3)
     assert message in str(error.value)
-    assert stand.url in str(error.value)
-    assert len(stand.requests) == 1
-
-
-def test_a_service_that_is_not_there(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(base), "--embedder", "http://127.0.0.1:9/v1"]) == 2
-    assert "is the service running?" in capsys.readouterr().err
-    engine = WorkspaceEngine(base)
-    assert engine.search("cat"), "words are indexed all the same"
-    assert main([str(base), "--quiet"]) == 0, "an embedder that never answered is not remembered"
-    for wrong in ("http://", "ftp://localhost", "hashing"):
-        assert main([str(base), "--embedder", wrong]) == 2
-    assert "expected none, or the address" in capsys.readouterr().err
+    assert "tiny" in str(error.value)
 
 
 @pytest.mark.numeric
@@ -129,20 +61,28 @@ def test_vectors_are_unit_vectors_and_zeros_stay() -> None:
 
 
 @pytest.mark.numeric
-def test_any_function_is_an_embedder(base: Path, tmp_path: Path) -> None:
+def test_any_function_is_an_embedder(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     engine = WorkspaceEngine(base, tmp_path / "index", embedder=meaning)
     assert [c.text for c in engine.search("kitten")] == ["The cat sleeps.\n"]
     both = ["The cat sleeps.\n", "A car drives.\n"]
     assert [c.text for c in engine.search("feline engine")] == both
     assert not engine.search("secret")
-    with pytest.raises(ValueError, match="given to WorkspaceEngine again"):
+    with pytest.raises(ValueError, match="give it to WorkspaceEngine again"):
         WorkspaceEngine(base, tmp_path / "index")
+    args = [str(base), "--index-dir", str(tmp_path / "index"), "--search", "cat"]
+    assert main(args) == 2
+    assert "meaning': give it to WorkspaceEngine again, or delete" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="expected a function"):
+        WorkspaceEngine(base, tmp_path / "index", embedder="http://localhost/v1")  # type: ignore[arg-type]
     other = WorkspaceEngine(base, tmp_path / "index", embedder=Called(meaning, weight=0))
     score = other.search("cat")[0].score
     words_alone = WorkspaceEngine(base, tmp_path / "w", embedder="none").search("cat")[0].score
     assert_close(score, words_alone, terms=12, dtype=np.float32)
-    assert embedder_for("none") is None
+    assert embedder_for("none", "x", base) is None
     assert WorkspaceEngine(base, tmp_path / "index", embedder="none").search("cat")
+    assert main(args) == 0, "the vectors are gone"
 
 
 def example() -> ModuleType:

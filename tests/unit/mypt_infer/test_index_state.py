@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mypt.index import main
 from mypt_infer.workspace import EmbedderError, WorkspaceEngine, WorkspaceError
 from mypt_infer.workspace import build as building
 from mypt_infer.workspace.index.store import META, SQLITE, VECTORS, current
@@ -61,27 +60,20 @@ def flip(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [cut, flip, lambda data: b""])
-def test_damaged_vectors_are_made_again(
-    base: Path, tmp_path: Path, damage: Any, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    for module in ("embedders", "engine"):  # as if the index had been made with a service
-        name = f"mypt_infer.workspace.{module}.embedder_for"
-        monkeypatch.setattr(name, lambda _: HashingEmbedder())
-    engine = WorkspaceEngine(base, tmp_path / "index")
+def test_damaged_vectors_are_made_again(base: Path, tmp_path: Path, damage: Any) -> None:
+    engine = WorkspaceEngine(base, tmp_path / "index", embedder=HashingEmbedder())
     file = (current(engine.index_dir) or base) / VECTORS
     good = file.read_bytes()
     queries = [" ".join(random.Random(i).choices(WORDS, k=3)) for i in range(20)]
     answers = [[(c, c.score) for c in engine.search(query, 10)] for query in queries]
-    for heal in ("an engine", "the command"):
+    for heal in ("an engine", "a refresh"):
         file.write_bytes(damage(good))
-        if heal == "the command":
-            assert main([str(base), "--index-dir", str(tmp_path / "index"), "--quiet"]) == 0
-        engine = WorkspaceEngine(base, tmp_path / "index")
+        if heal == "a refresh":
+            building.refresh(base, tmp_path / "index", HashingEmbedder())
+        engine = WorkspaceEngine(base, tmp_path / "index", embedder=HashingEmbedder())
         assert (current(engine.index_dir) or base) / VECTORS == file, "nothing else was made again"
         assert file.read_bytes() == good
         assert [[(c, c.score) for c in engine.search(query, 10)] for query in queries] == answers
-    assert capsys.readouterr() == ("", "")
 
 
 def test_damaged_texts_are_named(base: Path, tmp_path: Path) -> None:
