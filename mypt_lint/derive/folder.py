@@ -315,6 +315,9 @@ def _records(shape: Shape) -> str:
     heads = {True: tools.head[0], False: tools.head[2]} if tools is not None else {}
     options = [{"tools": key, "text": text} for key, text in heads.items() if text]
     options += [in_head] if in_head else []
+    if shape.dated:
+        day = {"name": shape.day[0], "default": shape.day[1], "system": False}
+        options.append(day | {"text": shape.dated.replace(DAY, "{}")})
     head: dict[str, Any] = {"block": "system", "always": True} if options else {}
     head |= {"system": "developer"} if shape.head else {}
     head |= {"only_prompts": True} if shape.only_prompts else {}
@@ -322,8 +325,9 @@ def _records(shape: Shape) -> str:
     for option in [*options, *shape.options.values()]:
         out += ["", "[[option]]", *_rows(option)]
     if shape.system_in is not None:
-        before, after = shape.system_in
+        before, after, strip = shape.system_in
         where = {"question": "first", "before": before, "after": after}
+        where |= {"strip": strip} if strip else {}
         out += ["", "[system]", *_rows(where)]
     return "\n".join([*out, ""])
 

@@ -120,7 +120,7 @@ class Learner:
         except NotLearnedError as error:
             shape = replace(shape, no_system=str(error))
         opener = shape.system.opener if shape.system is not None else ""
-        if DAY in opener or (DAY in "".join(two) and not shape.needs_system):
+        if DAY in opener or shape.dated or (DAY in "".join(two) and not shape.needs_system):
             probe = chat(_Q, _A)
             is_option = _T in (self.render.text(probe, date_string=_T) or "")
             texts = [self.render.text(probe, clock=c) or "" for c in ("", "now", "later")]
@@ -136,7 +136,8 @@ class Learner:
                 opener, closer = text + day + rest[:at], rest[at:]
                 shape = replace(shape, begin="", head=Block(opener, closer))
             tagged = LIKELY_SPECIAL.search(opener.partition(DAY)[0])
-            if opener.count(DAY) != 1 or not tagged or (shape.head and not closer):
+            is_known = opener.count(DAY) == 1 and tagged
+            if not (is_known or shape.dated) or (shape.head and not closer):
                 raise NotLearnedError("the text has today's date")
         try:
             always = bool(last) and earlier == last
@@ -154,6 +155,13 @@ class Learner:
             raise NotLearnedError(f"an answer begins with {earlier or last!r}, which no prompt has")
         for name in ("user", "answer", "system", "thought"):
             shape = self._text(shape, name) if getattr(shape, name) else shape
+        if shape.system_in is not None:
+            try:
+                strip = self.strip_of("user", chat(_T, _A, system=_S))
+                strip *= strip != shape.user.strip
+                shape = replace(shape, system_in=(*shape.system_in[:2], strip))
+            except NotLearnedError as error:
+                shape = replace(shape, system_in=None, no_system=str(error))
         try:
             return self._after_thoughts(shape)
         except NotLearnedError as error:
@@ -170,7 +178,7 @@ class Learner:
             question = ahead + to_user
             if not opener.startswith(question) or not closer:
                 raise NotLearnedError("a system message is part of the question")
-            return replace(shape, system_in=(opener.removeprefix(question), closer))
+            return replace(shape, system_in=(opener.removeprefix(question), closer, ""))
         closer = closer.removesuffix(to_user)
         begin, default, plain = ahead, None, ""
         if not opener.startswith(ahead):
@@ -178,6 +186,8 @@ class Learner:
             begin = "" if to_user.startswith(begin) else begin
             if ahead.startswith(opener) and ahead.endswith(closer):
                 default = ahead[len(opener) : len(ahead) - len(closer)]
+                if any(tag in default for tag in self._tags(opener, closer, to_user, *rest)):
+                    default, plain = None, ahead.removeprefix(begin)  # no text can say it
             elif DAY in ahead or not LIKELY_SPECIAL.match(plain := ahead.removeprefix(begin)):
                 raise NotLearnedError("the template writes other texts before a system message")
         tag = closer.lstrip()
@@ -192,7 +202,15 @@ class Learner:
         return replace(
             shape, default=None if dated else default or None, plain=plain,
             needs_system=dated or bool(default),
+            dated=default if default and default.count(DAY) == 1 and "{}" not in default else "",
         )  # fmt: skip
+
+    def _tags(self, *literals: str) -> list[str]:
+        """Returns the tags of literals, and those of thoughts."""
+        thought = ("", "")
+        with suppress(NotLearnedError):
+            thought = self._thought()
+        return LIKELY_SPECIAL.findall(" ".join((*literals, *thought)))
 
     def _thought(self) -> tuple[str, str]:
         """Returns what is between a question and a thought, and between that and an answer."""

@@ -158,7 +158,8 @@ class ToolsLearner:
                     raise NotLearnedError("tools are written otherwise without a system message")
                 self.lead = lead.removeprefix(shape.begin)
                 return Block(tag, closer), body, place, opener.removesuffix(tag), "", head
-        return Block(opener, closer), body, place, "", default, head
+        is_plain = system is not None and shape.plain == system.opener + default + system.closer
+        return Block(opener, closer), body, place, "", None if is_plain else default, head
 
     def _template(self) -> ToolTemplate:
         """Returns the chat template itself, with the tags around the tools that it writes."""

@@ -90,8 +90,10 @@ class Shape:
       white space between answers and questions. `ending` and `day` are as in `Renderings`; the date
       is in what begins each system block.
     - `default`: the text of the system block of conversations without a system message. If a format
-      `needs_system` and has none, it refuses these; `plain` is in place of that block.
-    - `system_in`: what is around the system message, with which the first question begins.
+      `needs_system` and has none, it refuses these, unless it is `dated`: a text with a date.
+      `plain` is in place of that block.
+    - `system_in`: what is around the system message, with which the first question begins, and
+      what this question loses, if that is not what all do.
     - `drops`: thoughts of earlier turns are left out; before the text after one, white space that
       it `leaves`. `strip_before_calls`: what a text loses there in a message with calls. `fills`:
       the last answer has an empty one if it has no other. `trims`: what the text after a thought
@@ -112,8 +114,9 @@ class Shape:
     after_answer: str = ""
     default: str | None = None
     needs_system: bool = False
+    dated: str = ""
     plain: str = ""
-    system_in: tuple[str, str] | None = None
+    system_in: tuple[str, str, str] | None = None
     thought: Block | None = None
     drops: bool = False
     fills: bool = False

@@ -80,7 +80,7 @@ def _notes(shape: Shape) -> Iterator[str]:
     elif shape.needs_system:
         yield "- A conversation needs a system message: without one, the template writes a date."
     if shape.system_in is not None:
-        system = _code("...".join(shape.system_in))
+        system = _code("...".join(shape.system_in[:2]))
         yield f"- The first question begins with the system message: {system}."
     if shape.bare_end:
         yield "- White space between turns is not written at the end."

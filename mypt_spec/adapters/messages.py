@@ -113,10 +113,9 @@ class Messages(Adapter):
     ) -> None:
         self.paths, self.table = paths, table
         self.options, self.system = options or TemplateOptions(), system or SystemText()
-        self.begin, self.finish = begin, finish
+        self.begin, self.finish, self.tools_before = begin, finish, tools_before
         self.finished = finished_blocks(finish, table)
         self.intro, self.after_tools = intro, after_tools  # texts beside definitions of tools
-        self.tools_before = tools_before
         # One block has all that is said between two users, results too.
         self.turns = paths.get("result", ("",))[0] == paths["answer"][0]
         self.shared = {path[0] for path in paths.values() if len(path) > 1}
@@ -140,10 +139,12 @@ class Messages(Adapter):
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
 
-    def _opener(self, piece: str, calls: Sequence[Any] = ()) -> Terminal:
-        """Returns the opening tag of a piece; `calls` beside its text say what is stripped."""
+    def _opener(self, piece: str, calls: Sequence[Any] = (), *, front: bool = False) -> Terminal:
+        """Returns the opening tag of a piece; `calls` beside its text, or a system message in front
+        of it, say what is stripped.
+        """
         opener = self.table.openers[self.paths[piece][-1]]
-        strip = self._opener("call").strip if calls else ""
+        strip = self._opener("call").strip if calls else self.system.strip * front
         return replace(opener, strip=strip) if strip else opener
 
     def _patterns(self, piece: str) -> dict[str, str]:
@@ -211,8 +212,9 @@ class Messages(Adapter):
         blocks: list[Block] = []
         messages: list[ChatMessage] = record[self.SCHEMA.messages]
         record_options = record.get(KEY, {})
-        head = self.options.text(record_options, tools="tools" in record)
-        default = self.default_system(tools="tools" in record) * (messages[0].role != "system")
+        tools, system = "tools" in record, messages[0].role == "system"
+        head = self.options.text(record_options, tools=tools, system=system)
+        default = self.default_system(tools=tools) * (not system)
         top = reader.top(self.SCHEMA.messages)
         fronted, front = fronted_question(messages, self.system, default)
         joined = head != "" and self.options.block == "system"  # with the default, one text
@@ -230,7 +232,8 @@ class Messages(Adapter):
             if message.role == "system" and self.system.question:
                 reader.findings += misplaced_system(reader.at(i, ROLE), i, fronted)
                 continue
-            message = with_moved_weights(message, self._opener(self._piece(message), message.calls))
+            opener = self._opener(self._piece(message), message.calls, front=i == fronted)
+            message = with_moved_weights(message, opener)
             prefix = options = head if i == 0 and message.role == self.options.block else ""
             if i == heads and "tools" in record and self.intro:
                 prefix = self.intro + tools_in_question(record["tools"], reader)
@@ -313,7 +316,8 @@ class Messages(Adapter):
 
         The kind of each is that of the piece. Places count from where its own text begins.
         """
-        opener = self._opener(piece := self._piece(message), message.calls)
+        front = message.role == "user" and head != ""
+        opener = self._opener(piece := self._piece(message), message.calls, front=front)
         head = head if message.role in _HEADS else opener.prefix
         content, at = stripped(message.content, opener, reader.at(i, "content"), head)
         if message.role in _HEADS:
@@ -417,7 +421,7 @@ class Messages(Adapter):
         top: dict[str, Any] = {}
         ids: Iterator[str] = iter(())
         rank = len(_SPOKEN)  # of the last piece of the open message; above all where none is open
-        questions = 0  # questions since the tools
+        questions, fronted = 0, -1  # since the tools; the index of that with the system message
         types, body = NO_TYPES, self._opener("tools").body if "tools" in self.paths else ""
         for message in episode.messages:
             if message.role in table.marks:
@@ -451,7 +455,9 @@ class Messages(Adapter):
                         types = types_of(tools) if self.tagged else types
                     if piece == "user" and self.system.question:
                         default = self.default_system(tools="tools" in top) * (not out)
-                        out[:0], text = without_front(text, front, self.system, default)
+                        lead, text = without_front(text, front, self.system, default)
+                        out[:0] = lead
+                        fronted = len(out) if lead else fronted
                     current = {ROLE: piece, "content": text}
                     out.append(current)
                     questions += piece == "user" and "tools" in top
@@ -484,8 +490,9 @@ class Messages(Adapter):
         out = self.options.without_options(out, options, tools="tools" in top)
         default = self.default_system(tools="tools" in top)
         out = self.system.without_default(out, default, self.keeps)
-        for m, key in ((m, k) for m in out for k in _ORDER[1:3] if m.get(k)):
-            if not self.keeps(m, key):
+        strip = self._opener("user", front=True).stripped
+        for i, m, key in ((i, m, k) for i, m in enumerate(out) for k in _ORDER[1:3] if m.get(k)):
+            if not (strip(m[key]) == m[key] if i == fronted else self.keeps(m, key)):
                 raise ValueError(f"no record can say this: white space around {m[key][:40]!r}")
         ordered = ({key: m[key] for key in _ORDER if key in m} | m for m in out)
         return {self.SCHEMA.messages: [*ordered]} | top
@@ -556,7 +563,7 @@ def _(adapter: Messages, opt_out: str = "") -> Splitter:
     paths, table = adapter.paths, adapter.table
     patterns = [adapter._patterns(piece) for piece in ("call", "result") if piece in paths]
     free = None if table.tool_names else any_words(patterns, usual_ids(table))
-    if free is None:
+    if free is None or adapter.system.strip:  # a text is stripped as its place says
         return Splitter()
     body = adapter._opener("tools").body if "tools" in paths else ""
     return MessageSplitter(free, table, body, opt_out, indented=bool(adapter.intro))

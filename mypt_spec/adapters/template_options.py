@@ -16,6 +16,7 @@ Output: the text that the template writes for them, and findings about those tha
 
     [[option]]                      # without a name: its text is there where that of another is
     tools = true                    # but only in records with tools; false: without them
+    system = false                  # and only in those without a system message; true: with one
     text = "Call them in the channel commentary."
 
     [[option]]
@@ -33,6 +34,7 @@ The file also says where system messages are: see `SystemText`.
     [system]
     question = "first"              # in the text of the first question, or of the "last"
     after = "\\n\\n"                  # between it and the question; `before` is a text before it
+    strip = "right"                 # what that question loses; by default, what all questions do
 
     [defaults]
     system = "You are helpful."     # the system message of a record that has none
@@ -66,6 +68,7 @@ class Option:
     default: Any = None
     text: str = ""
     tools: bool | None = None
+    system: bool | None = None
     empty_thought: Any = None
 
     def takes(self, value: Any) -> bool:
@@ -125,12 +128,16 @@ class TemplateOptions:
                 out.append(Finding("MYP104", message, at, help=hint or "write a text"))
         return out
 
-    def text(self, values: Mapping[str, Any], *, tools: bool) -> str:
-        """Returns the text of the options of a record; "" where it gives none that has a text."""
+    def text(self, values: Mapping[str, Any], *, tools: bool, system: bool = False) -> str:
+        """Returns the text of the options of a record; "" where it gives none that has a text.
+
+        `tools` and `system` say whether the record has tools, and a system message.
+        """
         given = (option.text and option.name in values for option in self.options if option.name)
         if not self.always and not any(given):
             return ""
-        return "".join(o.text_for(values) for o in self.options if o.tools in (None, tools))
+        rows = [o for o in self.options if o.tools in (None, tools) and o.system in (None, system)]
+        return "".join(option.text_for(values) for option in rows)
 
     def empty_thought(self, values: Mapping[str, Any]) -> bool:
         """Returns whether prompts with these options end with an empty thought."""
@@ -152,6 +159,8 @@ class TemplateOptions:
         if not messages:
             return messages
         first, last, head = messages[0], messages[-1], self.text(values, tools=tools)
+        if first != {"role": self.block, "content": head}:
+            head = self.text(values, tools=tools, system=True)
         if head and first["role"] == self.block and first["content"].startswith(head):
             first["content"] = first["content"].removeprefix(head)
             alone = not first["content"] and first.keys() == {"role", "content"}
@@ -171,7 +180,8 @@ class SystemText:
     """Where a system message is written, and its text where a record has none ("" for no message).
 
     It is a block, or with `question`, "first" or "last", in the text of that question, which then
-    begins with `before`, the message, and `after`. A `mark` is in place of a block that is missing.
+    begins with `before`, the message, and `after`, and may lose other white space than all others,
+    as `strip` says. A `mark` is in place of a block that is missing.
     """
 
     default: str = ""
@@ -179,6 +189,7 @@ class SystemText:
     question: str = ""
     before: str = ""
     after: str = ""
+    strip: str = ""
     mark: str = ""
 
     def front(self, text: str) -> str:

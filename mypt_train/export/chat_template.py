@@ -133,7 +133,8 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
             piece: table.openers[path[-1]].strip
             for piece, path in paths.items()
             if table.openers[path[-1]].strip
-        },
+        }
+        | ({"front": layout.system.strip} if layout.system.strip else {}),
         "both": [t.name for t in table.terminals.values() if t.both],
         "tools_before": layout.tools_before,
         "after_tools": layout.after_tools,
@@ -156,16 +157,23 @@ def _option_texts(options: TemplateOptions) -> Iterator[str]:
     yield '{%- set head = namespace(text="", one=none, listed=[]) -%}\n'
     usable = [o for o in options.options if o.name.isidentifier() and o.empty_thought is None]
     yield from map(_refused, usable)
-    conditions = [f"({o.name} is defined and {o.name} is not none)" for o in usable if o.text]
+    conditions = [f"({_is_given(o.name)})" for o in usable if o.text]
     if not (conditions or options.always):
         return
     yield f"{{%- if {'true' if options.always else ' or '.join(conditions)} -%}}\n"
     for option in options.options:
         if option.text and (not option.name or option.name.isidentifier()):
             text = _add_text(option)
-            test = {True: "tools", False: "not tools", None: "true"}[option.tools]
-            yield f"{{%- if {test} -%}}{text}{{%- endif -%}}\n"
+            system = "messages and messages[0].role == 'system'"
+            tests = ("tools", option.tools), (f"({system})", option.system)
+            test = " and ".join("not " * (not on) + what for what, on in tests if on is not None)
+            yield f"{{%- if {test or 'true'} -%}}{text}{{%- endif -%}}\n"
     yield "{%- endif -%}\n"
+
+
+def _is_given(name: str) -> str:
+    """Returns whether an option is given: a function of its name, of the date, is none."""
+    return f"{name} is defined and {name} is not none and {name} is not callable"
 
 
 def _refused(option: Option) -> str:
@@ -181,7 +189,7 @@ def _refused(option: Option) -> str:
         wrong = f"{name} {wrong}"
     message = f'"the option {name} has no value " ~ {name}'
     return (
-        f"{{%- if {name} is defined and {name} is not none and ({wrong}) -%}}"
+        f"{{%- if {_is_given(name)} and ({wrong}) -%}}"
         f"{{{{- raise_exception({message}) -}}}}{{%- endif -%}}\n"
     )
 
@@ -190,7 +198,7 @@ def _add_text(option: Option) -> str:
     """Returns what adds the text of an option to the others."""
     if not option.name:
         return f"{{%- set head.text = head.text ~ {_json(option.text)} -%}}"
-    is_given = f"{option.name} is defined and {option.name} is not none"
+    is_given = _is_given(option.name)
     out = f"{{%- set head.one = {option.name} if {is_given} else {_json(option.default)} -%}}"
     if option.lists:
         each = (

@@ -222,18 +222,6 @@ def test_white_space_between_turns_is_learned(learn: Learn, tmp_path: Path) -> N
     )
 
 
-def test_a_date_is_no_default(learn: Learn, tmp_path: Path) -> None:
-    derived = learn(DATED)
-    chats = derived.levels[0]
-    assert (chats.is_proved, chats.is_complete) == (True, False)
-    dialect = derived.load(tmp_path)
-    assert text(dialect, ("system", "S"), ("user", "Q"), ("assistant", "A")).startswith(
-        "<|im_start|>system\nS"
-    )
-    record = {"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]}
-    assert [f.code for f in dialect.check(record)[1]] == ["MYP220"]
-
-
 def test_a_date_in_each_system_message_is_an_option(learn: Learn, tmp_path: Path) -> None:
     """It is proved with two clocks, and another clock is another option."""
     derived = learn(TODAY)

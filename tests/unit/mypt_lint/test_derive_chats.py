@@ -14,6 +14,7 @@ from mypt_spec.adapters.template_options import KEY
 from mypt_train.export.chat_facts import endings
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import Record, assistant, chat, system, user
+from tests.unit.mypt_lint.test_derive import DATED
 
 PLAIN = (
     "<s><role>SYSTEM</role>{{ messages[0].content + '\n' if messages[0].role == 'system' else '' }}brief<|end|>"
@@ -40,6 +41,13 @@ CHANNELS = (
 SILENT = (
     "{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}\n{% else %}<|{{ m.role }}|>"
     "{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+# The system message is in the first question, and stripped with it.
+FRONTED = (
+    "{% set has = messages[0].role == 'system' %}{% for m in messages[has | int:] %}"
+    "{% set text = '<<S>>' ~ messages[0].content ~ '<</S>>\n\n' ~ m.content if loop.first and has else m.content %}"
+    "{% if m.role == 'user' %}<s>[INST] {{ text.strip() }} [/INST]{% else %} {{ m.content.strip() }} </s>{% endif %}"
+    "{% endfor %}"
 )
 TURNS = (user("Q"), assistant("A"), user("B"), assistant("C"))
 
@@ -152,6 +160,53 @@ def test_a_system_message_without_a_tag_is_learned(template: str, tmp_path: Path
     for record in (chat(*TURNS), chat(system("S"), *TURNS)):
         ours, theirs = texts(derived, tmp_path, record)
         assert ours == theirs
+
+
+def test_a_question_with_the_system_message_may_be_stripped_otherwise(tmp_path: Path) -> None:
+    derived = learned(tmp_path, FRONTED)
+    assert '\nstrip = "right"' in derived.files["records.toml"].partition("[system]")[2]
+    record = chat(system("S"), user(" Q"), *TURNS[1:])
+    dialect = derived.load(tmp_path)
+    episode, findings = dialect.check(record)
+    assert (findings, episode is not None) == ([], True)
+    assert dialect.serialize(episode) == compiled(FRONTED)(**record)[0]
+    assert dialect.write(episode) == record
+    assert dialect.check(chat(system("S"), user("Q"), assistant("A"), user(" B"), assistant("C")))[
+        0
+    ]
+    theirs = compiled(chat_template(dialect))
+    assert theirs(**record)[0] == dialect.serialize(episode)
+
+
+def test_a_default_that_spells_tags_is_a_mark(tmp_path: Path) -> None:
+    """A default system prompt may show how to think, in the tags of thoughts."""
+    shown = "Write <think>so</think> first."
+    tags = "{% if m.thinking %}<think>{{ m.thinking }}</think>{% endif %}"
+    template = PLAIN.replace("</role>{{ m.c", f"</role>{tags}{{{{ m.c").replace(
+        "{{ messages[0].content + '\n' if messages[0].role == 'system' else '' }}brief",
+        "{{ messages[0].content if messages[0].role == 'system' else '" + shown + "' }}",
+    )
+    derived = learned(tmp_path, template)
+    assert derived.levels[1].is_complete
+    assert shown in derived.load(tmp_path).serialize(derived.load(tmp_path).read(chat(*TURNS))[0])
+
+
+def test_a_default_system_prompt_with_a_date_is_an_option(tmp_path: Path) -> None:
+    dialect = learned(tmp_path, DATED).load(tmp_path)
+    options = {KEY: {"strftime_now": "1970"}}
+    exported = compiled(chat_template(dialect))
+    for record, said in ((chat(*TURNS), "1970"), (chat(system("S"), *TURNS), "S")):
+        record |= options
+        episode, findings = dialect.check(record)
+        assert (findings, episode is not None) == ([], True)
+        assert dialect.serialize(episode).startswith(f"<|im_start|>system\n{said}<|im_end|>")
+        for given in (record[KEY], {}):
+            (rendered, _), read = (
+                exported(**record, **given),
+                dialect.read(record | {KEY: given})[0],
+            )
+            assert rendered == dialect.serialize(read)
+        assert dialect.write(episode) == record
 
 
 def test_what_is_in_place_of_a_system_block_is_learned(tmp_path: Path) -> None:
