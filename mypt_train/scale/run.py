@@ -17,7 +17,7 @@ from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.pieces import Piece, piece_blocks
 from mypt_train.scale.planning.plan import Plan
-from mypt_train.scale.planning.proof import ChangedError, PieceProof, prove_whole, state
+from mypt_train.scale.planning.proof import prove
 from mypt_train.scale.unit.making import Making
 from mypt_train.scale.unit.report import UnitReport
 
@@ -50,25 +50,16 @@ def run_unit(plan: Plan, number: int, *, progress: Progress = lambda _: None) ->
 def _encoded(plan: Plan, piece: Piece, progress: Progress) -> Iterator[Encoded]:
     """Yields a piece as unit files; `progress` is told where it is read.
 
-    It is proved that the piece is as it was planned, at the latest after it.
+    It is proved before and after it that the input is as it was planned.
     """
     source = plan.inputs[piece.file]
-    before, proof = state(source), None
-    if source.local:
-        # What has to be proved as a whole may be read in any order.
-        if source.cut == "lines":
-            proof = PieceProof(source, piece)
-        else:
-            prove_whole(source)
-    blocks = piece_blocks(source, piece, block_size=BATCH, observe=proof.take if proof else None)
+    prove(source)
+    blocks = piece_blocks(source, piece, block_size=BATCH)
     yield from encoded(  # a unit file at a time
         _with_progress(blocks, progress), plan.options, source.rules,
         size=SIZE, begins=piece.start == 0,
     )  # fmt: skip
-    if proof:
-        proof.prove()
-    if state(source) != before:
-        raise ChangedError(f"{source.path}: has changed while it was read")
+    prove(source)
 
 
 def _with_progress(blocks: Iterator[Block], progress: Progress) -> Iterator[Block]:

@@ -1,8 +1,8 @@
 """Cuts inputs into units of about equal work.
 
 Input: sources as the commands list them. Output: `Input` with what pins it, and pieces of it, which
-`units_of` joins or keeps apart. Local files are read once, for their SHA-256 and that of each
-piece; of an object of a store, its beginning is read, and its ETag pins it.
+`units_of` joins or keeps apart. Local files are read once, for their SHA-256; of an object of a
+store, its beginning is read, and its ETag pins it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mypt_cli.run import in_threads
 from mypt_cli.store import locate
 from mypt_lint.settings.settings import Settings
 from mypt_train.scale.planning.pieces import Cut, Input, Piece
-from mypt_train.scale.planning.proof import hashes, remember, stamp_of
+from mypt_train.scale.planning.proof import digest, remember, stamp_of
 
 _THREADS = 32  # they wait for a disk or a store, or hash
 
@@ -34,8 +34,8 @@ def cut_inputs(
 ) -> tuple[list[Input], list[list[Piece]]]:
     """Returns the inputs as they are now, and the pieces of each, of about `size` bytes.
 
-    Local inputs get a SHA-256, and so do their pieces. `progress` is told the bytes of the inputs
-    that are done, by any of several threads.
+    Local inputs get a SHA-256. `progress` is told the bytes of the inputs that are done, by any of
+    several threads.
 
     Raises UsageError for an input that is a stream, or cannot be read.
     """
@@ -97,25 +97,20 @@ def _cut(
             cut, at = _places(source, stream, length, size)
         count(length)
         entry = Input(source.path, length, cut, source.compressed, "", source.etag, rules)
-        return entry, [Piece(number, start, end) for start, end in at]
+        return entry, [Piece(number, *ends) for ends in at]
     if source.streamed:
         raise UsageError(f"{source.path}: a stream cannot be read twice; write it to a file")
     try:
         with open(source.path, "rb") as stream:
             length = os.fstat(stream.fileno()).st_size
             cut, at = _places(source, stream, length, size)
-            ranges = at if cut != "rows" else []
             before = stamp_of(stream)
-            file_digest, parts = hashes(stream, ranges or [(0, length)], count)
-            remember(source.path, file_digest, before)
+            sha256 = digest(stream, length, count)
+            remember(source.path, sha256, before)
     except OSError as error:
         raise unreadable(source.path, error) from None
-    entry = Input(source.path, length, cut, source.compressed, file_digest, "", rules)
-    if not ranges:
-        parts = [""] * len(at)
-    return entry, [
-        Piece(number, start, end, digest) for (start, end), digest in zip(at, parts, strict=False)
-    ]
+    entry = Input(source.path, length, cut, source.compressed, sha256, "", rules)
+    return entry, [Piece(number, *ends) for ends in at]
 
 
 def _places(

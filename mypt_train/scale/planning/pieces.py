@@ -71,14 +71,12 @@ class Input:
 class Piece:
     """A piece of an input: bytes `start` to `end` of the file, or row groups if it is cut so.
 
-    `file` is the number of the input. `sha256` is that of the bytes, "" if the whole file has to be
-    proved.
+    `file` is the number of the input.
     """
 
     file: int
     start: int
     end: int
-    sha256: str = ""
 
 
 @contextmanager
@@ -106,12 +104,10 @@ def piece_blocks(
     *,
     block_size: int = BLOCK,
     max_line: int = MAX_LINE,
-    observe: Callable[[bytes], None] | None = None,
 ) -> Iterator[Block]:
     """Yields the records of a piece, one a line; their rows count from 1 in the piece.
 
-    `observe` gets the bytes of the piece as
-    they are read, if it is cut in lines. Raises UsageError if the input cannot be read.
+    Raises UsageError if the input cannot be read.
     """
     with opened(source) as stream:
         if source.cut == "rows":
@@ -126,20 +122,7 @@ def piece_blocks(
             file = Source(source.path, source.packing, source.bytes, stream=stream)
             yield from record_blocks(file, block_size=block_size, max_line=max_line)
         else:
-            yield from _lines(source, piece, stream, block_size, max_line, observe)
-
-
-class _ObservedStream:
-    """A stream that tells what is read of it."""
-
-    def __init__(self, stream: BinaryIO, observe: Callable[[bytes], None]) -> None:
-        self.seek, self.seekable = stream.seek, stream.seekable
-        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
-        self._observe = observe
-
-    def read(self, size: int) -> bytes:
-        self._observe(data := self._read(size))
-        return data
+            yield from _lines(source, piece, stream, block_size, max_line)
 
 
 def _lines(
@@ -148,12 +131,10 @@ def _lines(
     stream: BinaryIO,
     size: int,
     max_line: int,
-    observe: Callable[[bytes], None] | None,
 ) -> Iterator[Block]:
     """Yields the lines that begin in a piece, after its first byte and up to its end."""
     plain = Source(source.path)
-    observed = stream if observe is None else cast("BinaryIO", _ObservedStream(stream, observe))
-    reader = FileReader(observed, source.path, piece.start, piece.end)
+    reader = FileReader(stream, source.path, piece.start, piece.end)
 
     def after() -> Iterator[bytes]:
         if piece.end < source.bytes:

@@ -113,9 +113,6 @@ def dumped(plan: Plan) -> bytes:
             | ({"rules": json.loads(json.dumps(item.rules.values))} if item.rules.values else {})
             for item in plan.inputs
         ],
-        "units": [
-            [[p.file, p.start, p.end, *([p.sha256] if p.sha256 else [])] for p in unit]
-            for unit in plan.units
-        ],
+        "units": [[[p.file, p.start, p.end] for p in unit] for unit in plan.units],
     }
     return msgspec.json.encode(body) + b"\n"

@@ -1,21 +1,20 @@
 """Proves that local inputs are as they were planned.
 
-Input: an input as a plan has it, and maybe a piece. Output: nothing, or a ChangedError. A proof is
-the SHA-256 of what was read. A piece of lines is hashed while it is read. A file of another kind is
-hashed as a whole, once in a process: its stamp shows later that nobody has written to it since.
+Input: an input as a plan has it. Output: nothing, or a ChangedError. A file is hashed as a whole,
+once in a process: its stamp shows later that nobody has written to it since.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from io import BufferedReader
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from mypt_cli.errors import UsageError, unreadable
 from mypt_spec.memo import Memo
-from mypt_train.scale.planning.pieces import Input, Piece, opened
+from mypt_train.scale.planning.pieces import Input
 
 _BUFFER = 1 << 18  # bytes that stay in the processor's cache
 
@@ -41,27 +40,17 @@ def stamp_of(stream: BinaryIO) -> Stamp:
     return s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_dev
 
 
-def hashes(
-    stream: BufferedReader, ranges: Sequence[tuple[int, int]], count: Callable[[int], None]
-) -> tuple[str, list[str]]:
-    """Returns the SHA-256 of a file, and of each of the ranges that it consists of.
-
-    `count` is told the bytes of each read.
-    """
+def digest(
+    stream: BufferedReader, length: int, count: Callable[[int], None] = lambda _: None
+) -> str:
+    """Returns the SHA-256 of the first bytes of a file; `count` is told the bytes of each read."""
     stream.seek(0)
-    total, parts = hashlib.sha256(), []
-    buffer = memoryview(bytearray(_BUFFER))
-    for start, end in ranges:
-        part = hashlib.sha256() if len(ranges) > 1 else total
-        remaining = end - start
-        while remaining and (size := stream.readinto(buffer[: min(remaining, _BUFFER)])):
-            part.update(buffer[:size])
-            if part is not total:
-                total.update(buffer[:size])
-            remaining -= size
-            count(size)
-        parts.append(part.hexdigest())
-    return total.hexdigest(), parts
+    out, buffer = hashlib.sha256(), memoryview(bytearray(_BUFFER))
+    while length and (size := stream.readinto(buffer[: min(length, _BUFFER)])):
+        out.update(buffer[:size])
+        length -= size
+        count(size)
+    return out.hexdigest()
 
 
 _hashed = Memo[tuple[str, str], Stamp](1 << 16)  # path and SHA-256; the stamp is older
@@ -72,58 +61,26 @@ def remember(path: str, sha256: str, before: Stamp) -> None:
     _hashed.keep((path, sha256), before)
 
 
-def prove_whole(source: Input) -> None:
-    """Raises ChangedError if a local input is not as it was planned."""
-    state(source)
-    with opened(source) as stream:
-        now = stamp_of(stream)
-        if _hashed.entries.get((source.path, source.sha256)) == now:
-            return
-        digest, _ = hashes(cast("BufferedReader", stream), [(0, source.bytes)], lambda _: None)
-    if digest != source.sha256:
-        raise _another(source)
-    remember(source.path, source.sha256, now)
+def prove(source: Input) -> None:
+    """Raises ChangedError if a local input is not as it was planned.
 
-
-def state(source: Input) -> tuple[int, int]:
-    """Returns size and time of change of a local file. An ETag is checked at each read."""
+    The ETag of an object is checked at each read.
+    """
     if not source.local:
-        return 0, 0
+        return
     try:
-        stat = os.stat(source.path)
+        with open(source.path, "rb") as stream:
+            now = stamp_of(stream)
+            if now[0] != source.bytes:
+                raise ChangedError(
+                    f"{source.path}: has {now[0]:,} bytes, {source.bytes:,} were planned"
+                )
+            if _hashed.entries.get((source.path, source.sha256)) == now:
+                return
+            if digest(stream, source.bytes) != source.sha256:
+                raise ChangedError(f"{source.path}: has another SHA-256 than was planned")
     except FileNotFoundError:
         raise ChangedError(f"{source.path}: is not there (from the folder {os.getcwd()})") from None
     except OSError as error:
         raise unreadable(source.path, error) from None
-    if stat.st_size != source.bytes:
-        raise ChangedError(
-            f"{source.path}: has {stat.st_size:,} bytes, {source.bytes:,} were planned"
-        )
-    return stat.st_size, stat.st_mtime_ns
-
-
-class PieceProof:
-    """Hashes a piece while it is read, from its beginning on."""
-
-    def __init__(self, source: Input, piece: Piece) -> None:
-        self._source, self._piece = source, piece
-        self._digest, self._at = hashlib.sha256(), piece.start
-
-    def take(self, data: bytes) -> None:
-        """Takes what was read."""
-        self._digest.update(data)
-        self._at += len(data)
-
-    def prove(self) -> None:
-        """Reads what nobody has read, and raises ChangedError if the piece is another one."""
-        if self._at < self._piece.end:
-            with opened(self._source) as stream:
-                stream.seek(self._at)
-                while data := stream.read(min(self._piece.end - self._at, _BUFFER)):
-                    self.take(data)
-        if self._digest.hexdigest() != self._piece.sha256:
-            raise _another(self._source)
-
-
-def _another(source: Input) -> ChangedError:
-    return ChangedError(f"{source.path}: has another SHA-256 than was planned")
+    remember(source.path, source.sha256, now)

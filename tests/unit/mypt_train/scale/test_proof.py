@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from mypt_lint.settings.settings import NO_SETTINGS
 from mypt_train.scale import run
 from mypt_train.scale.planning import proof
 from mypt_train.scale.planning.cut import cut_inputs
-from mypt_train.scale.planning.proof import ChangedError, prove_whole
+from mypt_train.scale.planning.proof import ChangedError, prove
 from mypt_train.scale.run import run_unit
 from tests.support.plans import LINES, plan_of
 
@@ -32,13 +31,13 @@ def rewritten(path: Path, data: bytes) -> None:
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Returns the files that are hashed for a proof from now on."""
-    names, real = list[str](), proof.hashes
+    names, real = list[str](), proof.digest
 
-    def noting(stream: BufferedReader, *more: Any) -> tuple[str, list[str]]:
+    def noting(stream: Any, *more: Any) -> str:
         names.append(stream.name)
         return real(stream, *more)
 
-    monkeypatch.setattr(proof, "hashes", noting)
+    monkeypatch.setattr(proof, "digest", noting)
     return names
 
 
@@ -48,15 +47,15 @@ def test_a_file_that_nobody_has_written_to_is_hashed_once(
     path = tmp_path / "in.jsonl"
     path.write_bytes(b"".join(LINES))
     (source,), _ = cut_inputs(expand([str(path)]), [NO_SETTINGS], size=900)
-    prove_whole(source)
+    prove(source)
     assert hashed == []
     rewritten(path, path.read_bytes())
-    prove_whole(source)
-    prove_whole(source)
+    prove(source)
+    prove(source)
     assert hashed == [str(path)], "the same bytes, but that has to be looked at"
     rewritten(path, path.read_bytes()[::-1])
     with pytest.raises(ChangedError, match="has another SHA-256 than was planned"):
-        prove_whole(source)
+        prove(source)
 
 
 def test_what_is_proved_is_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
