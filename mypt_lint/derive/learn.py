@@ -93,7 +93,10 @@ class Learner:
             return replace(self.shape(), ending=self.render.ending)
         if not (replaces or end.startswith(answer_end)) or prompt.endswith(tail or " "):
             raise NotLearnedError(f"an answer ends with {answer_end!r}, and the last with {end!r}")
-        space = "" if first.endswith(to_user) else to_user[: -len(to_user.lstrip())]
+        space = to_user[: -len(to_user.lstrip())]
+        after_system = (self.render.text(chat(_Q, system=_S)) or "").partition(_S)[2]
+        if first.endswith(to_user) and not after_system.startswith(to_user.lstrip() + _Q):
+            space = ""  # else it belongs to what is before the question
         answer_end, to_user = answer_end + space, to_user.removeprefix(space)
         begin = first.removesuffix(to_user)
         if not to_user or not first.endswith(to_user):

@@ -49,6 +49,11 @@ FRONTED = (
     "{% if m.role == 'user' %}<s>[INST] {{ text.strip() }} [/INST]{% else %} {{ m.content.strip() }} </s>{% endif %}"
     "{% endfor %}"
 )
+ALIKE = (  # the white space before a question is after what the template begins with
+    "I am X.\n{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}{% elif m.role == 'user' %}"
+    "### Q:\n{{ m.content }}\n{% else %}### A:\n{{ m.content }}\n<|end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}### A:\n{% endif %}"
+)
 TURNS = (user("Q"), assistant("A"), user("B"), assistant("C"))
 
 
@@ -152,7 +157,12 @@ def test_a_template_without_a_prompt_leaves_the_header_to_the_model(tmp_path: Pa
 
 @pytest.mark.parametrize(
     "template",
-    [SILENT, "<s>" + SILENT, "<s>" + SILENT.replace("content }}\n{%", "content }}<|end|>{%")],
+    [
+        ALIKE,
+        SILENT,
+        "<s>" + SILENT,
+        "<s>" + SILENT.replace("content }}\n{%", "content }}<|end|>{%"),
+    ],
 )
 def test_a_system_message_without_a_tag_is_learned(template: str, tmp_path: Path) -> None:
     derived = learned(tmp_path, template)
