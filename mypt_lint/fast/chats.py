@@ -17,10 +17,9 @@ import msgspec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.answered import longest
 from mypt_lint.fast.clean_texts import CleanTexts, text_filter
-from mypt_lint.fast.clean_tools import CHAT, Declared
+from mypt_lint.fast.clean_tools import CHAT, Declared, are_usual
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
-from mypt_records.chat import TOOL_NAME
 from mypt_records.checks.media import LISTS
 from mypt_records.checks.order import SHORT
 from mypt_records.reading import LABELS
@@ -128,8 +127,7 @@ class ChatSkeletons:
         tools, parameters = plain_tools(encoded) or (None, {})
         names = [*parameters]
         clean = tools is not None and (
-            all(map(TOOL_NAME.fullmatch, names))
-            and all(p is msgspec.UNSET or p.type is not msgspec.UNSET for p in parameters.values())
+            are_usual(tools, parameters)
             and unescaped_quotes(written(tools)) == unescaped_quotes(encoded)
         )
         if not clean and encoded.count(b"[") + encoded.count(b"{") <= DEEP:

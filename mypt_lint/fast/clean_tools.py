@@ -110,10 +110,7 @@ class CleanTools:
 
     def _usual(self, plain: Definitions | None) -> Definitions | None:
         """Returns plain definitions that no check of third-party records minds."""
-        if plain is None or not self.checker.shape:
-            return plain
-        typed = all(p is UNSET or p.type is not UNSET for p in plain[1].values())
-        return plain if typed and all(map(TOOL_NAME.fullmatch, plain[1])) else None
+        return plain if plain is None or not self.checker.shape or are_usual(*plain) else None
 
     def _judge(self, raw: bytes) -> tuple[int, frozenset[str]]:
         """Returns the strings of definitions, -1 where they are not clean, and the names."""
@@ -193,6 +190,20 @@ class CleanTools:
             and self.texts.are_clean_in(proved, lambda: tools)
             and self.splitter.tools_come_back(tools, text, lossless=self.lossless)
         )
+
+
+def are_usual(tools: Any, parameters: Mapping[str, Any]) -> bool:
+    """Returns whether no check of third-party records minds plain definitions."""
+    schemas = [schema for schema in parameters.values() if schema is not UNSET]
+    return (
+        all(map(TOOL_NAME.fullmatch, parameters))
+        and len({tool.type is UNSET for tool in tools if hasattr(tool, "type")}) < 2
+        and all(schema.type is not UNSET for schema in schemas)
+        and all(
+            UNSET in (schema.properties, schema.required) or schema.required <= {*schema.properties}
+            for schema in schemas
+        )
+    )
 
 
 class Declared:

@@ -1,4 +1,4 @@
-"""Finds calls of undeclared tools, and arguments that are missing, no JSON object, or misfits."""
+"""Finds calls of undeclared tools, calls as text, and arguments that are no object or misfit."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,6 +8,7 @@ from mypt_records.chat import Call, Chat, JsonValue, located
 from mypt_records.checks.registry import check, once_per_chat
 from mypt_records.checks.tools import null_in, without_null
 from mypt_records.fixes import from_python
+from mypt_records.prefilter import prefilter
 from mypt_records.reading import closest_key
 from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError, unnamed
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, faults, loads
@@ -46,6 +47,46 @@ def undeclared_tool(chat: Chat) -> Iterator[Finding]:
             message = f"the tool {call.name.text!r} is declared nowhere"
             hint = f"declared are {', '.join(sorted(declared))}"
             yield located("MYP313", message, call.name, hint=hint)
+
+    choice = chat.extras.get("tool_choice")
+    function = choice.get("function") if isinstance(choice, dict) else None
+    name = function.get("name") if isinstance(function, dict) else None
+    if isinstance(name, str) and declared and not has_unnamed and name not in declared:
+        message = f"tool_choice names {name!r}, which is declared nowhere"
+        hint = f"declared are {', '.join(sorted(declared))}"
+        yield Finding("MYP313", message, "/tool_choice/function/name", help=hint)
+
+
+@check("MYP139")
+def parallel_calls(chat: Chat) -> Iterator[Finding]:
+    """Finds several calls in one message of a record that forbids them."""
+    forbidden = chat.extras.get("parallel_tool_calls") is False
+    for message in chat.messages if forbidden else ():
+        if len(message.calls) > 1:
+            why = f"{len(message.calls)} calls at once, and parallel_tool_calls is false"
+            hint = "give each call a message of its own, or allow parallel calls"
+            yield Finding("MYP139", why, message.at, help=hint)
+            break
+
+
+@prefilter("MYP260", needles=lambda: ['"name"'])
+def _may_be_call(text: str) -> bool:
+    bare = text.strip()
+    return bare[:1] == "{" and bare[-1:] == "}" and '"arguments"' in bare
+
+
+@check("MYP260")
+def call_as_text(chat: Chat) -> Iterator[Finding]:
+    """Finds answers that are nothing but the JSON of a call of a declared tool."""
+    for message, text in chat.answers() if chat.tools else ():
+        try:
+            call = loads(text.text.strip()) if _may_be_call(text.text) else None
+        except Fault:
+            continue
+        name = call.get("name") if isinstance(call, dict) and "arguments" in call else None
+        if isinstance(name, str) and name in _declared(chat)[0]:
+            why = f"the {message.alias} message is a call of {name!r}, written as text"
+            yield Finding("MYP260", why, text.at, help='write it under "tool_calls"')
 
 
 @check("MYP134")

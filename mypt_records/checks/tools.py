@@ -16,6 +16,7 @@ from mypt_spec.findings import Finding, Fix, regraded
 
 _VALUES = ("default", "const", "example", "examples")  # where null is a value
 _OF_FUNCTION = {"function", "parameters", "description"}  # keys of a definition of a function
+_OPEN = {"patternProperties", "$ref", "allOf", "anyOf", "oneOf"}  # that declare more
 _MOST = 5  # types named for one tool
 _KEYWORDS = frozenset({
     "type", "properties", "$ref", "$defs", "definitions", "allOf", "anyOf", "oneOf", "not", "enum",
@@ -74,6 +75,30 @@ def duplicate_tool(chat: Chat) -> Iterator[Finding]:
         names.add(tool.name.text)
 
 
+@check("MYP138")
+def mixed_definitions(chat: Chat) -> Iterator[Finding]:
+    """Finds a definition of a function that has another form than those before it."""
+    named = [tool for tool in chat.tools or () if tool.name is not None]
+    tools = [tool for tool in named if tool.value.get("type", "function") == "function"]
+    wraps = ["function" in tool.value for tool in tools]
+    forms = [(w, not w or "type" in tool.value) for w, tool in zip(wraps, tools, strict=True)]
+    for tool, form in zip(tools, forms, strict=True):
+        if form != forms[0]:
+            wrong = '"function"' if form[0] != forms[0][0] else '"type"'
+            message = f"some tools of the record have the key {wrong}, and others have not"
+            hint = 'write each as {"type": "function", "function": {"name": "...", ...}}'
+            yield Finding("MYP138", message, tool.at, help=hint)
+            break
+
+
+def undeclared(schema: Any) -> list[str]:
+    """Returns the names that a schema requires although nothing in it says what they are."""
+    named, required = schema.get("properties"), schema.get("required")
+    if not isinstance(named, dict) or not isinstance(required, list) or _OPEN & schema.keys():
+        return []
+    return [] if schema.get("additionalProperties") else [k for k in required if k not in named]
+
+
 @check("MYP128")
 def unusable_schema(chat: Chat) -> Iterator[Finding]:
     """Finds parameters that are no JSON Schema.
@@ -117,6 +142,10 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
                 hint = _help(schema.value, error.pointer)
                 yield located("MYP128", fault, schema, error.pointer, hint=hint)
                 continue
+            if names := undeclared(schema.value):
+                fault = f"{subject} require {names[0]!r}, which is none of their properties"
+                finding = located("MYP128", fault, schema, "/required", hint="declare it")
+                yield regraded(finding, "warning")
             if types:
                 foreign.append((subject, schema, types))
     if foreign:

@@ -26,6 +26,8 @@ def read(record: dict[str, Any]) -> Chat:
     text = reader.string(record.get("text"), "/text", "text")
     if record.get("text") is None:
         reader.add("MYP102", 'the record has no "text"', "", hint='add "text": "..."')
+    elif text is not None and not text.text.strip():
+        reader.add("MYP214", "the text is empty", "/text", hint="drop the record")
     elif text is not None and (empty := _UNANSWERED.search(text.text)):
         message = f'nothing is behind "{empty[0].strip()}": the answer is empty'
         reader.add("MYP214", message, "/text", hint="write the answer, or drop the record")

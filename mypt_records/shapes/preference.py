@@ -5,6 +5,7 @@ conversations, which begin alike.
 """
 
 import json
+import re
 from itertools import takewhile
 from typing import Any
 
@@ -12,6 +13,7 @@ from mypt_records.chat import Chat, Message
 from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca, sharegpt
 from mypt_records.shapes.completion import as_turns
+from mypt_spec.findings import Finding, regraded
 
 ABOUT = "preference records (chosen, rejected)"
 PROMPT = 'add a top-level "system"'
@@ -29,6 +31,7 @@ TOP = frozenset({
     "input",
 })  # fmt: skip
 _INPUT = ("messages", "tools", "parallel_tool_calls", "tool_choice")  # keys of what OpenAI asks
+_CLOSE = 50  # characters by which answers may differ that are equal but for white space
 _SIDES = {"chosen": _CHOSEN, "rejected": _REJECTED}
 
 
@@ -50,10 +53,28 @@ def read(record: dict[str, Any]) -> Chat:
         else:
             reader.add("MYP102", f'the record has no "{side}"', "", hint=f'add "{side}": "..."')
     chosen, rejected = sides.get("chosen", []), sides.get("rejected", [])
-    if chosen and list(map(_all_of, chosen)) == list(map(_all_of, rejected)):
-        hint = "drop the record, or restore the answer that was worse"
-        reader.add("MYP129", "the rejected answer is the chosen one", f"/{used[-1]}", hint=hint)
+    texts = ["".join(map(_all_of, side)) for side in (chosen, rejected)]
+    hint, why = "drop the record, or restore the answer that was worse", "is the chosen one"
+    if chosen and texts[0] == texts[1]:
+        reader.add("MYP129", f"the rejected answer {why}", f"/{used[-1]}", hint=hint)
+    elif (
+        chosen
+        and abs(len(texts[0]) - len(texts[1])) < _CLOSE
+        and _bare(texts[0]) == _bare(texts[1])
+    ):
+        why += ", but for white space and case"
+        found = Finding("MYP129", f"the rejected answer {why}", f"/{used[-1]}", help=hint)
+        reader.findings.append(regraded(found, "info"))
     same = _alike(chosen, rejected)
+    asked = [side[same] for side in (chosen, rejected) if len(side) > same + 1]
+    if len(asked) == 2 and all(m.role in ("system", "developer", "user") for m in asked):
+        hint = "give both answers to the same question"
+        reader.add("MYP261", "the rejected answer is to another question", asked[1].at, hint=hint)
+    if rejected and chosen and rejected[-1].role == "user" != chosen[-1].role:
+        hint = "end it with the worse answer"
+        reader.add(
+            "MYP252", "the rejected messages end with a question", rejected[-1].at, hint=hint
+        )
     if _repeats(chosen, question):
         question = [] if _heads(chosen) else question[: _heads(question)]
     tools = reader.tools(record.get("tools"), "/tools")
@@ -69,6 +90,11 @@ def read(record: dict[str, Any]) -> Chat:
         rejected=rejected[same:],
         shared=len(question) + same,
     )
+
+
+def _bare(text: str) -> str:
+    """Returns a message in JSON without white space and case."""
+    return re.sub(r"\s|\\[nrt]", "", text).casefold()
 
 
 def _question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:

@@ -153,3 +153,42 @@ def test_an_argument_without_a_parameter_is_an_error_where_the_schema_forbids_it
         text = record["messages"][1]["tool_calls"][0]["function"]["arguments"]
         assert text[slice(*item.span)] == '"nn"'
     assert severities == ["warning", "error"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"tool_choice": {"type": "function", "function": {"name": "seek"}}}, ["MYP313"]),
+        ({"tool_choice": {"type": "function", "function": {"name": "find"}}}, []),
+        ({"tool_choice": "auto"}, []),
+        ({"tools": [declared({"type": "object", "properties": {}, "required": ["q"]})]}, ["MYP128"]),
+        (
+            {"tools": [declared({"type": "object", "properties": {}, "required": ["q"],
+                                 "additionalProperties": True})]},
+            [],
+        ),
+    ],
+)  # fmt: skip
+def test_what_tools_and_choices_name_is_declared(change: dict[str, Any], code: list[str]) -> None:
+    record = chat(tools=[declared({"type": "object", "properties": {}})]) | change
+    assert [f.code for f in findings_of(record)] == code
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rejected", "code"),
+    [
+        ("It is so.", "It  is SO.\n", ["MYP129"]),
+        ("It is so.", "It is not so.", []),
+        ([user("A?"), assistant()], [user("B?"), assistant()], ["MYP261"]),
+        ([user("A?"), assistant("1")], [user("A?"), assistant("2"), user("B?")], ["MYP252"]),
+        (
+            [user("A?"), assistant("1"), user("B?"), assistant("2")],
+            [user("A?"), assistant("3"), user("C?"), assistant("4")],
+            [],
+        ),
+    ],
+)
+def test_sides_of_preferences(chosen: Any, rejected: Any, code: list[str]) -> None:
+    record = {"chosen": chosen, "rejected": rejected}
+    record |= {"prompt": "Who?"} if isinstance(chosen, str) else {}
+    assert [f.code for f in findings(read(record, "preference"))] == code
