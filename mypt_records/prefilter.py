@@ -10,7 +10,7 @@ a block of texts at the speed of memory, and where all four name one group, a ne
 These few places are looked up exactly, and the functions whose needles are there are asked about
 the text. The needles "sk-" and "ghp_" cost no more than "sk-" alone, and "task" is no match.
 
->>> texts = ["Hi", "my key: sk-" + "aB3dE6gH" * 5]
+>>> texts = ["Hi", "my key: sk-" + "q7Zt2LkR9vXp4MnW8bYc3HjF6sDg1QaE5"]
 >>> import mypt_records.checks
 >>> TextFilter(lambda code: code == "MYP367").doubtful(texts)
 [1]

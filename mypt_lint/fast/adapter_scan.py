@@ -196,10 +196,10 @@ class AdapterScan:
     def _doubtful(self, texts: list[str]) -> list[int]:
         """Returns the numbers of texts that may not be clean."""
         doubtful: list[int] = []
+        if not all(texts) or any(map(str.isspace, texts)):
+            doubtful += [i for i, text in enumerate(texts) if not text or text.isspace()]
         if self.by_turn and texts != [*map(str.strip, texts)]:
             doubtful += [i for i, text in enumerate(texts) if text != text.strip()]
-        elif any(map(str.isspace, texts)):
-            doubtful += [i for i, text in enumerate(texts) if text.isspace()]
         doubtful += self.texts.doubtful(texts)
         if self.strips:
             cores = [(i, core) for i, text in enumerate(texts) if (core := text.strip()) != text]
