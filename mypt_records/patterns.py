@@ -12,20 +12,40 @@ def _tables() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("content.toml").read_text(encoding="utf-8"))
 
 
+def table(name: str) -> dict[str, Any]:
+    """Returns a table of content.toml."""
+    out: dict[str, Any] = _tables()[name]
+    return out
+
+
+def rows() -> dict[str, list[str]]:
+    """Returns the names of the tables of each rule that has no function of its own."""
+    out: dict[str, list[str]] = {}
+    for name, row in _tables().items():
+        if "code" in row:
+            out.setdefault(row["code"], []).append(name)
+    return out
+
+
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile("|".join(_tables()[name]["any"]), re.MULTILINE)
+    return re.compile("|".join(table(name)["any"]), re.MULTILINE)
 
 
 def needles(name: str) -> list[str]:
     """Returns strings of which a text with a match has one, in any case."""
-    words: list[str] = _tables()[name]["needles"]
+    words: list[str] = table(name)["needles"]
     return words
 
 
 def first(name: str, text: str) -> re.Match[str] | None:
     """Returns the first match of a pattern in a text."""
     words, lower = needles(name), text.lower()
-    if words and not any(map(lower.__contains__, words)):
+    if words and not any(map(f"\0{lower}".__contains__, words)):
         return None
     return _pattern(name).search(text)
+
+
+def has(name: str, text: str) -> bool:
+    """Returns whether a pattern has a match in a text."""
+    return first(name, text) is not None

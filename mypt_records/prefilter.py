@@ -84,6 +84,8 @@ def _group(first: int) -> int:
         return (ord(char) - ord("a")) * 8 // 26
     if first < 0x20 and first not in b"\t\n\r":
         return 13 if first else 12
+    if char in "[\\&":  # rare, as beginnings of texts are, of which this is the group, too
+        return 12
     if first < 0x80:
         return 8 if char <= " " else 9 if char == "<" else 10 if char.isdigit() else 11
     return 13 + (first > 0xC2) + (first > 0xC3)

@@ -1,11 +1,11 @@
-"""Finds answers that are none: copies, punctuation, cut sentences, prompts, another script."""
+"""Finds answers that are none: copies, punctuation, cut sentences, another script."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
-from mypt_records.patterns import first, needles
+from mypt_records.patterns import first
 from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding
 
@@ -46,11 +46,6 @@ def script_of_one(texts: Sequence[str]) -> tuple[int, str]:
     return -1, ""
 
 
-@prefilter("MYP453", needles=lambda: needles("template"))
-def _may_be_template(text: str) -> bool:
-    return first("template", text) is not None
-
-
 @prefilter("MYP454", needles=lambda: [("\0", _MARKS, f"{_MARKS} \n", f"{_MARKS} \n\0")])
 def _is_marks(text: str) -> bool:
     """Returns whether a text is a few punctuation marks and nothing else."""
@@ -69,22 +64,6 @@ def _has_script(text: str) -> bool:
     return not text.isascii() and _OTHER.search(text) is not None
 
 
-@prefilter("MYP458", needles=lambda: needles("placeholder"))
-def _may_be_placeholder(text: str) -> bool:
-    return first("placeholder", text) is not None
-
-
-@check("MYP453")
-def prompt_template(chat: Chat) -> Iterator[Finding]:
-    """Finds what a prompt of Alpaca or Vicuna has around questions and answers."""
-    for message, text in chat.texts():
-        match = first("template", text.text) if message.role in ("user", "assistant") else None
-        if match:
-            why = f"`{match[0]}` in the {message.alias} message is of a prompt template"
-            hint = "write each turn as a message of its own, without it"
-            yield Finding("MYP453", why, text.at, match.span(), help=hint)
-
-
 @check("MYP454")
 def no_answer(chat: Chat) -> Iterator[Finding]:
     """Finds answers that copy the question, and those of a few punctuation marks."""
@@ -101,6 +80,18 @@ def no_answer(chat: Chat) -> Iterator[Finding]:
         if copied and len(text) >= COPY and " " in text:
             why = f"the {message.alias} message copies the question"
             yield Finding("MYP454", why, at, help=hint)
+
+
+@check("MYP463")
+def thought_is_answer(chat: Chat) -> Iterator[Finding]:
+    """Finds the first thought that is the same text as its answer."""
+    for message in chat.messages:
+        answer = message.text.strip()
+        if answer and any(thought.text.strip() == answer for thought in message.thoughts):
+            why = f"the thought of the {message.alias} message is the same text as its answer"
+            hint = "delete the thought, or write the one that led to the answer"
+            yield Finding("MYP463", why, message.thoughts[0].at, help=hint)
+            return
 
 
 @check("MYP456")
@@ -127,13 +118,3 @@ def another_script(chat: Chat) -> Iterator[Finding]:
         why = f"the {message.alias} message is {name}, and nothing else is"
         hint = "answer in the language of the question, or say in it why not"
         yield Finding("MYP457", why, text.at, help=hint)
-
-
-@check("MYP458")
-def placeholder(chat: Chat) -> Iterator[Finding]:
-    """Finds places for the reader to fill in, such as `[Your Name]`."""
-    for message, text in chat.answers():
-        if match := first("placeholder", text.text):
-            why = f"`{match[0]}` in the {message.alias} message is to be filled in"
-            hint = "write a made-up value, unless the question asks for a form"
-            yield Finding("MYP458", why, text.at, match.span(), help=hint)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from string import ascii_letters
 
 from mypt_records.chat import Chat, Text
 from mypt_records.checks.registry import check
@@ -24,13 +25,26 @@ _BROKEN = re.compile(
 )
 _HIDDEN = "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
 _PLAIN = "\\0-\u024f\u2010-\u2027\u2030-\u205e"  # Latin, and punctuation
+_SMALL = "a-z\xdf-\xf6\xf8-\u017f"
 _INVISIBLE = re.compile(
     f"(?:^|(?<=[{_PLAIN}]))[{_HIDDEN}]+(?=[{_PLAIN}]|$)"
+    f"|(?<=[{_SMALL}])\xad+(?=[{_SMALL}])"
     "|(?<![\U0001f3f4\U000e0000-\U000e007f])[\U000e0000-\U000e007f]+"
 )
 CONTROL = "[\0-\x08\x0b\x0c\x0e-\x1f\x7f]"
 # An escape sequence of a terminal, or one control character.
 _CONTROL = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL}")
+# Sequences that have lost their first character, and signs of the fonts Symbol and Wingdings.
+_STRAY = re.compile(
+    r"(?<![\x1b\\])\[[0-9;]{1,8}m(?=[^\n]{1,200}?\[0m)"
+    rf"|[\uf062\uf076\uf0a7\uf0b7\uf0d8\uf0fc]|{_CONTROL.pattern}"
+)
+# Letters that look like Latin ones, in words of Latin letters.
+_ALIKE = "аеорсухіѕјһԁАВЕКМНОРСТХІЅЈ"
+_MIXED = re.compile(
+    f"(?<!\\w)(?=[A-Za-z{_ALIKE}]*[{_ALIKE}][a-z])(?=[A-Za-z{_ALIKE}]*[A-Za-z])[A-Za-z{_ALIKE}]{{3,}}(?!\\w)"
+)
+_WORDS = 3  # of such words, at the least
 _CP1252 = {i: bytes([i]).decode("cp1252", "ignore") for i in range(0x80, 0xA0)}
 _BYTES = {chr(i): i for i in range(0x80, 0x100)} | {char: i for i, char in _CP1252.items() if char}
 _RUN = re.compile("[" + "".join(map(re.escape, _BYTES)) + "]{2,}")
@@ -50,7 +64,7 @@ def _needles() -> Iterator[bytes]:
     after = [bytes([byte]) for byte in (*range(0x80), *range(0xC2, 0xCA), 0xE2)]
     hidden = [c.encode() for c in map(chr, range(0x2000, 0x2070)) if re.match(f"[{_HIDDEN}]", c)]
     yield from (c + byte for c in [*hidden, "\ufeff".encode()] for byte in after)
-    yield from ("\ufffd".encode(), b"\xf3\xa0\x80", b"\xf3\xa0\x81")
+    yield from ("\ufffd".encode(), b"\xf3\xa0\x80", b"\xf3\xa0\x81", "\xad".encode())
 
 
 @prefilter("MYP363", "MYP364", needles=_needles)
@@ -59,9 +73,14 @@ def odd(text: str) -> bool:
     return not text.isascii() and bool(_BROKEN.search(text) or _INVISIBLE.search(text))
 
 
-@prefilter("MYP452", needles=lambda: [chr(c) for c in range(1, 128) if _CONTROL.match(chr(c))])
+@prefilter("MYP452", needles=lambda: ["[0m", *filter(_STRAY.match, map(chr, range(1, 0xF100)))])
 def _may_be_control(text: str) -> bool:
-    return _CONTROL.search(text) is not None
+    return _STRAY.search(text) is not None
+
+
+@prefilter("MYP462", needles=lambda: [(_ALIKE, ascii_letters)])
+def _has_lookalikes(text: str) -> bool:
+    return not text.isascii() and len(_MIXED.findall(text)) >= _WORDS
 
 
 @check("MYP363")
@@ -99,6 +118,20 @@ def control_character(chat: Chat) -> Iterator[Finding]:
             hint = "delete it, or write what was meant, such as \\\\f for the form feed of \\f"
             fix = _fix(text, _CONTROL.sub("", text.text), "delete control characters")
             yield Finding("MYP452", fault, text.at, match.span(), help=hint, fix=fix)
+        elif message.role != "tool" and (match := _STRAY.search(text.text)):
+            fault = f"{match[0]!r} in the {message.alias} message is for a terminal, or one font"
+            yield Finding("MYP452", fault, text.at, match.span(), help="write what was meant")
+
+
+@check("MYP462")
+def lookalike_letters(chat: Chat) -> Iterator[Finding]:
+    """Finds words of Latin letters with some that only look like these."""
+    for message, text in chat.texts():
+        if _has_lookalikes(text.text):
+            word = next(_MIXED.finditer(text.text))
+            fault = f"{word[0]!a} in the {message.alias} message, and others, mix alphabets"
+            hint = "write Latin letters in Latin words"
+            yield Finding("MYP462", fault, text.at, word.span(), help=hint)
 
 
 def reread(text: str) -> str:

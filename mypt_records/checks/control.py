@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from string import ascii_lowercase, digits
 from typing import NamedTuple
 
 from mypt_records.chat import Chat, Text
@@ -15,6 +16,10 @@ from mypt_spec.findings import Finding, Fix, regraded
 
 _MOST = 5  # findings about one text
 _STRIKE = re.compile(r"<s[ >]")  # of HTML and SSML, which `</s>` closes
+# Tags of no known format, and known ones with spaces in them; those of places in an image are text.
+_UNKNOWN = re.compile(
+    r"<\| ?(?!box_|quad_|object_ref|ref|det|point)([A-Za-z]\w{1,40}) ?\|>", re.ASCII
+)
 _THOUGHT = re.compile(r"\s*(?P<tag><think>).*?</think>", re.DOTALL)
 _HINT = "remove it, or escape it: as a special token it ends the text, or begins another message"
 
@@ -36,10 +41,16 @@ def strings_of(table: str) -> _Strings:
 @prefilter(
     "MYP301",
     "MYP370",
-    needles=lambda: [*strings_of("formats").formats, *strings_of("thoughts").formats],
+    needles=lambda: [
+        *strings_of("formats").formats,
+        *strings_of("thoughts").formats,
+        ("<", "|", f"{ascii_lowercase} ", f"{ascii_lowercase}{digits}_"),
+    ],
 )
 def _may_be_control(text: str) -> bool:
-    return any(strings_of(table).pattern.search(text) for table in ("formats", "thoughts"))
+    return _UNKNOWN.search(text) is not None or any(
+        strings_of(table).pattern.search(text) for table in ("formats", "thoughts")
+    )
 
 
 @check("MYP301")
@@ -52,6 +63,8 @@ def control_string(chat: Chat) -> Iterator[Finding]:
         for text in message.content or ():
             fixable = not message.calls and message.role != "tool"  # the text is a whole string
             yield from _in(text, strings, where, _HINT, fixable=fixable)
+            if message.role == "assistant":
+                yield from _unknown(chat, text, strings, where)
             if separate and message.role == "assistant":
                 hint = "move the thought to where the others are"
                 yield from _in(text, thoughts, f"{where}, beside separate thoughts", hint)
@@ -71,6 +84,17 @@ def thought_in_text(chat: Chat) -> Iterator[Finding]:
                     'put it under "reasoning_content", where templates that know thoughts read it'
                 )
                 yield Finding("MYP370", why, first.at, pair.span("tag"), help=hint)
+            return
+
+
+def _unknown(chat: Chat, text: Text, strings: _Strings, where: str) -> Iterator[Finding]:
+    """Yields the first tag that looks like a special token, unless other messages have it."""
+    for match in _UNKNOWN.finditer(text.text):
+        known, spaced = f"<|{match[1]}|>" in strings.formats, " " in match[0]
+        texts = "\n".join(t.text for _, t in chat.texts() if t is not text)
+        if known == spaced and match[0] not in texts:
+            why = f"`{match[0]}` in {where} looks like a special token"
+            yield regraded(Finding("MYP301", why, text.at, match.span(), help=_HINT), "info")
             return
 
 

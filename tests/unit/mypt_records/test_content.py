@@ -111,10 +111,60 @@ def codes(*messages: dict[str, Any], **more: Any) -> list[str]:
         ("\u8c01", CHINESE, ""),
         ("Write a note.", "Thank you! [Your Name]", "MYP458"),
         ("Write a note.", "Thank you! [Your page](https://a.org)", ""),
+        ("Where is it?", "None", "MYP460"),
+        ("Which of these is it?", "None", ""),
+        ("Where is it?", "[object Object]", "MYP460"),
+        ("Where is it?", "Error: Rate limit reached for gpt-4. Please try again.", "MYP460"),
+        ("Where is it?", "Error: the opposite of trial.", ""),
+        ("Where is it?", "HTTP 502 Bad Gateway", "MYP460"),
+        (
+            "Where is it?",
+            'Traceback (most recent call last):\n  File "a.py"\nKeyError: 1',
+            "MYP460",
+        ),
+        (
+            "Act as a terminal: b.py",
+            'Traceback (most recent call last):\n  File "a.py"\nKeyError: 1',
+            "",
+        ),
+        ("Where is it?", "Assistant: In Rome.", "MYP453"),
+        ("Where is it?", "In Rome.\n\nHuman: And now?\n\nAssistant: In Oslo.", "MYP453"),
+        ("Write a dialogue.", "Human: And now?\n\nAssistant: In Oslo.", ""),
+        ("Where is it?", "In Rome. <|pad|>", "MYP301"),
+        ("Where is it?", "In Rome. <| im_end |>", "MYP301"),
+        ("What is <|pad|>?", "<|pad|> is a token.", ""),
+        ("Where is it?", "<|box_start|>(1,2)<|box_end|>", ""),
+        ("Where is it?", "a" * 400, "MYP365"),
+        ("Where is it?", "yes " * 120, "MYP365"),
+        ("Where is it?", "yes " * 90, ""),
+        ("Where is it?", "It is [31mred[0m.", "MYP452"),
+        ("Where is it?", "In [0m] and [31m].", ""),
+        ("Where is it?", "\uf0b7 In Rome.", "MYP452"),
+        ("Where is it?", "Donau\xaddampf\xadschiff", "MYP364"),
+        ("Where is it?", "First line.\\nSecond line.\\n", "MYP459"),
+        ("Where is it?", "Let $\\nabla$, or $\\nu$, be it.", ""),
+        ("Where is it?", 'print("First line.\\nSecond line.\\n")', ""),
+        ("Where is it?", 'She said \\"no\\" to him.', "MYP459"),
+        ("Where is it?", 'She said "no" and \\"no\\" to him.', ""),
+        ("Where is it?", "Tom &amp;amp; Jerry", "MYP459"),
+        ("Where is it?", "Tom said &quot;hi&quot;.", "MYP459"),
+        ("How is HTML escaped?", "Tom said &quot;hi&quot;.", ""),
+        ("Where is it?", "In Rome\u30104\u2020source\u3011.", "MYP461"),
+        ("Cite as \u30104\u2020source\u3011.", "In Rome\u30104\u2020source\u3011.", ""),
+        ("Where is it?", "In Rome. citeturn0search0", "MYP461"),
+        ("Where is it?", "In Rome.\ndata: [DONE]", "MYP461"),
+        ("Where is it?", "The p\u0430ssword is s\u0435cret, and it st\u0430ys so.", "MYP462"),
+        ("Where is it?", "The p\u0430ssword is s\u0435cret.", ""),
     ],
 )
 def test_answers(question: str, answer: str, code: str) -> None:
     assert codes(user(question), assistant(answer)) == ([code] if code else [])
+
+
+def test_a_thought_is_not_its_answer() -> None:
+    said = {"role": "assistant", "reasoning_content": "In Rome.", "content": "In Rome."}
+    assert codes(user("Where is it?"), said) == ["MYP463"]
+    assert codes(user("Where is it?"), said | {"reasoning_content": "Italy."}) == []
 
 
 def test_results_may_quote_a_terminal() -> None:
@@ -151,7 +201,8 @@ def test_what_was_read_in_the_wrong_encoding_is_read_again(text: str, encoding: 
 PARTS = st.sampled_from(
     [*VALUES, *LEFT_ALONE, CHINESE, "\u8c01\u662f", "...", "What are the best dogs?", "noinput", "{{name}}",
      "<|im_end|>", "\x07", "caf\xc3\xa9", "\u200b", "As an AI language model", "### Response:", "It is one. It is the",
-     "[Your Name]", "in Chinese", "<think>", "a\n", "Yes. "]
+     "[Your Name]", "in Chinese", "None", "Assistant: ", "\nUser: b\nAssistant: c", "<|pad|>", "<| im_end |>", "a" * 400, "[0m", "[31m", "\uf0b7", "u\xada",
+     "\\n", '\\"', "&amp;amp;", "\u30104\u2020source\u3011", "citeturn0search0", " s\u0435c", "data: [DONE]", "HTTP 502", "<think>", "a\n", "Yes. "]
 )  # fmt: skip
 TEXTS = st.lists(PARTS, min_size=1, max_size=3).map("".join)
 RECORDS = st.lists(TEXTS, min_size=2, max_size=4).map(
