@@ -1,7 +1,6 @@
-"""Reads and writes objects in local folders, `s3://`, `gs://` and `az://`; reads `http(s)://`.
+"""Reads objects of `s3://`, `gs://`, `az://` and `http(s)://`, by obstore (the extra `store`).
 
-Remote stores need the package obstore (extra `store`); local folders do not. Credentials come from
-the environment only (`AWS_*`, `GOOGLE_*`, `AZURE_*`), and no message holds any.
+Credentials come from the environment only (`AWS_*`, `GOOGLE_*`, `AZURE_*`); no message holds any.
 """
 
 from mypt_cli.store.backend import Entry

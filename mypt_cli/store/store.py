@@ -1,6 +1,6 @@
-"""Reads the objects of one folder, local or in a bucket, and asks again after faults.
+"""Reads the objects of one folder of a bucket, and asks again after faults.
 
-store = Store.at("s3://bucket/data")        or a local folder
+store = Store.at("s3://bucket/data")
 store.entries("train")                      what is there, with sizes and ETags
 store.read("a.jsonl", 0, 100, etag=tag)     bytes, refused if the object has changed
 store.open("a.jsonl", etag=tag)             the same as a file, read ahead
@@ -19,9 +19,8 @@ from typing import TypeVar
 from mypt_cli.errors import UsageError
 from mypt_cli.store.ahead import Ahead
 from mypt_cli.store.backend import Backend, Entry, Fault
-from mypt_cli.store.local import LocalFiles
 from mypt_cli.store.remote import Bucket
-from mypt_cli.urls import fixed, is_pattern, is_url, matcher, parts, redacted
+from mypt_cli.urls import fixed, is_pattern, matcher, parts, redacted
 
 T = TypeVar("T")
 TRIES = 6
@@ -69,9 +68,7 @@ class Store:
 
     @classmethod
     def at(cls, root: str) -> Store:
-        """Returns the store of a URL or local folder, which need not be there yet."""
-        if not is_url(root):
-            return cls(root or ".", LocalFiles(root))
+        """Returns the store of a URL, which need not be there yet."""
         try:
             scheme, name, key = parts(root)
             return cls(root, _bucket(scheme, name, os.getpid()), prefix=key)
@@ -193,7 +190,7 @@ def locate(path: str) -> tuple[Store, str]:
 
 
 def find(path: str) -> tuple[Store, list[Entry]]:
-    """Returns what a URL or local path names, and the store that it is in.
+    """Returns what a URL names, and the store that it is in.
 
     This is one object, the objects that match a pattern, or those below a folder, sorted by key.
     Raises StoreError if there are none.
@@ -227,9 +224,7 @@ def suppress_missing() -> Iterator[None]:
 
 
 def _divided(path: str) -> tuple[str, str]:
-    """Returns a URL as the beginning of its bucket and a key; of a local path, "" and the path."""
-    if not is_url(path):
-        return "", path
+    """Returns a URL as the beginning of its bucket, and a key."""
     try:
         scheme, name, key = parts(path)
     except ValueError as error:
