@@ -11,9 +11,7 @@ Kind = Literal["missing", "changed", "denied", "refused", "transient"]
 class Entry:
     """An object: its key, its bytes, and its ETag.
 
-    The ETag is another one when the content is another one. Of a local file it is made of its size,
-    its time of change and its number on the disk, so a copy has another one. "" where the store
-    has none.
+    The ETag is another one when the content is another one.
     """
 
     key: str
@@ -35,7 +33,7 @@ class Fault(Exception):
 
 
 class Backend(Protocol):
-    """A bucket, or a local folder. Keys have `/` between their parts. All raise Fault."""
+    """A bucket. Keys have `/` between their parts. All methods raise Fault."""
 
     def entries(self, folder: str) -> Iterable[Entry]:
         """Yields all objects below a folder ("" for all), in any order."""
