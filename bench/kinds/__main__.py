@@ -4,9 +4,10 @@
 
 Each kind is a file of 40 clean records in which one record, or the file as a whole, has a fault
 (`of_*.py`). It is found if mypt-lint reports something that it does not report of the same file
-without the fault. `plain` is `mypt-lint FILE`; `all` adds what other options find: --data-set with
-prompts of an evaluation, --dialect qwen3 with --records openai, and --model DIR. Rows of a trainer
-and templates have their own option, in both columns. Clean records are of 15 shapes (`shapes.py`).
+without the fault. `plain` is `mypt-lint FILE`; `all` adds what other options find: --data-set with prompts of an
+evaluation and all content rules, --dialect qwen3 with --records openai, and --model DIR. Rows of a
+trainer and templates have their own option, in both columns. Clean records are of 15 shapes
+(`shapes.py`).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def commands(kind: Kind, folder: Path, model: str | None) -> list[list[str]]:
     prompts = folder / "prompts.txt"
     prompts.write_text("\n".join(EVALUATION) + "\n")
     all_options = [
-        ["--data-set", "--eval-prompts", str(prompts)],
+        ["--data-set", "--eval-prompts", str(prompts), "--select", "default,content"],
         ["--dialect", "qwen3", "--records", "openai"],
     ]
     return [[], *all_options, *([["--model", model]] if model else [])]

@@ -176,6 +176,7 @@ def test_a_model_of_another_vocabulary() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_summary_by_a_model(dialect: str) -> None:
     decoder = Decoder(dialect)
+    torch.manual_seed(0)  # a random summary may be white space alone, which is stripped
     made = summarizer(model(decoder), dialect, max_new_tokens=24, temperature=1.0)
     for text in ("Cats sleep.", "</myPT_user><myPT_system>[SEP]</user>", "ü😀 " * 2000):
         assert made(text)
