@@ -1,1 +1,1 @@
-"""Holds `mypt-prepare`, and its subcommands for several machines."""
+"""Holds `mypt-prepare` and its options."""

@@ -1,1 +1,1 @@
-"""Prepares data on many machines: an immutable plan, units that anyone may make, one commit."""
+"""Prepares data in units, so that a killed run goes on with the same bytes."""
