@@ -42,8 +42,9 @@ LIMITS = (Limits(), Limits(phase=3, max_tokens=60, tools=frozenset({"search"})))
 
 
 def _of_lines(items: list[Diagnostic]) -> list[Finding]:
-    """Returns findings but for those that a file shows once, at its end."""
-    return [item.finding for item in items if item.finding.code not in OF_THE_FILE]
+    """Returns findings but for those about several lines of a file."""
+    codes = {*OF_THE_FILE, "MYP135"}
+    return [item.finding for item in items if item.finding.code not in codes]
 
 
 def check(value: bytes) -> None:
