@@ -1,4 +1,4 @@
-"""Keeps objects in a bucket, or reads them from a server, through obstore.
+"""Reads the objects of a bucket, or of a web server, through obstore.
 
 Retries are the caller's, so obstore makes none. Its messages hold URLs, and these may hold
 credentials: of a message only the status and the store's own word for the fault are shown.

@@ -84,19 +84,17 @@ class Collection:
         self.sample_keys: set[bytes] = set()
         self.pairs = 0
 
-    def take(self, part: Part, before: int | None = None) -> None:
-        """Takes a unit. Raises OSError if it cannot be read.
-
-        `before` is the number of lines in the earlier pieces of its file, by default those taken so
-        far.
-        """
+    def take(self, part: Part) -> None:
+        """Takes a unit. Raises OSError if it cannot be read."""
         unit = UnitFile.open(part.path, part.at)
         head, file = unit.head, part.file
         base = self.pieces.setdefault((file, part.piece), self.totals.accounts[file]["lines"])
-        base = base if before is None else before
         account = self.totals.take(file, head)
         for reject in head["rejects"]:
-            self.rejects.append(rejected(self.names[file], base, reject))
+            entry = {"file": self.names[file], "line": base + reject["row"]} | {
+                key: reject[key] for key in ("status", "findings")
+            }
+            self.rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
         new = self._place(len(self.parts), file, base, unit)
         self.parts.append(part)
         account["written"] += sum(new.values())
@@ -134,11 +132,3 @@ class Collection:
                 )
             offset += length
         return new
-
-
-def rejected(name: str, base: int, reject: Mapping[str, Any]) -> bytes:
-    """Returns an entry of the rejects as JSON; `base` lines of its file come before the unit."""
-    entry = {"file": name, "line": base + reject["row"]} | {
-        key: reject[key] for key in ("status", "findings")
-    }
-    return json.dumps(entry, ensure_ascii=False).encode() + b"\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,16 +16,16 @@ from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
 from mypt_records.names import NAMES
 from mypt_spec.dialect import detectable_dialects
-from mypt_train.data.collection import Collection, Totals, rejected
+from mypt_train.data.collection import Collection, Totals
 from mypt_train.data.formats.manifest import SCHEMA, VERSIONS, Counts, dtype_of
 from mypt_train.data.shards import write_splits
 from mypt_train.data.templates import histories
-from mypt_train.data.unit_files import REFUSED, Part, UnitFile
+from mypt_train.data.unit_files import REFUSED, Part
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, PlanError
-from mypt_train.scale.state import Progress, UnitCounts, counted_up
-from mypt_train.scale.unit.report import report_of
+from mypt_train.scale.report import report_of
 
+Progress = Callable[[str, float, int], None]
 # The number of rejects that a refusal names.
 _MAX_REJECTS = 3
 
@@ -38,38 +37,31 @@ def commit(plan: Plan, progress: Progress = lambda *_: None) -> dict[str, Any]:
     nothing but the rejects is left. `progress` is told of "writing", bytes of shards: how many are
     done, and how many there are. Raises UsageError and OSError.
     """
-    counts = counted_up(plan)
-    try:
-        _refuse_unwritable(plan, counts)
-    except PlanError:
-        _clean(plan)  # so that the same folder can be named again
-        raise
-    collection, splits = _pack(plan, counts, progress)
+    collection = _collected(plan)
     plan.put(REJECTS, b"".join(collection.rejects))
-    manifest = _manifest(plan, counts, collection.totals, splits)
+    if why := _unwritable(plan, collection):
+        _clean(plan)  # so that the same folder can be named again
+        raise PlanError(why)
+    wrote = _counting(collection, plan, progress)
+    splits = write_splits(
+        collection, plan.out, plan.options, wrote, weights=collection.totals.weights
+    )
+    manifest = _manifest(plan, collection.totals, splits)
     plan.put(MANIFEST, _dumped(manifest))
     _clean(plan)
     return manifest
 
 
-def _pack(
-    plan: Plan, counts: UnitCounts, progress: Progress
-) -> tuple[Collection, dict[str, list[dict[str, Any]]]]:
-    """Packs all units into rows, and writes their shards; returns the entries of the manifest."""
-    before = counts.before()
+def _collected(plan: Plan) -> Collection:
+    """Returns what all units hold. Raises PlanError for a unit that is damaged."""
     collection = Collection([source.path for source in plan.inputs], plan.options)
     for unit in range(len(plan.units)):
         report, path = report_of(plan.out, unit), places.unit(plan.out, unit)
-        if path.stat().st_size != report.size or atomic.sha256(path) != report.sha256:
+        if atomic.sha256(path) != report.sha256:
             raise PlanError(f"{path}: is not as it was written; delete it and use --resume")
         for part in report.parts:
-            collection.take(
-                Part(path, part.file, part.piece, part.at), before[part.file, part.piece]
-            )
-    wrote = _counting(collection, plan, progress)
-    return collection, write_splits(
-        collection, plan.out, plan.options, wrote, weights=counts.weights
-    )
+            collection.take(Part(path, part.file, part.piece, part.at))
+    return collection
 
 
 def _counting(collection: Collection, plan: Plan, progress: Progress) -> Callable[[int], None]:
@@ -86,29 +78,25 @@ def _counting(collection: Collection, plan: Plan, progress: Progress) -> Callabl
     return wrote
 
 
-def _refuse_unwritable(plan: Plan, counts: UnitCounts) -> None:
-    """Raises PlanError if no data set can be made of the units."""
-    options, why = plan.options, ""
-    if counts.refused and options.on_error == "fail":
+def _unwritable(plan: Plan, collection: Collection) -> str:
+    """Returns why no data set can be made of the units, with the first rejects; "" if one can."""
+    options, totals, why = plan.options, collection.totals, ""
+    lines, refused = totals.all["lines"], totals.all[REFUSED]
+    if refused and options.on_error == "fail":
         why = (
-            f"{counts.refused} of {counts.lines} lines are refused; repair them and run again, or "
-            "run again with --on-error reject"
+            f"{refused} of {lines} lines are refused; repair them and run again, or run again "
+            f"with --on-error reject{_misnamed(plan, totals)}"
         )
-    elif not counts.samples:
-        why = f"nothing to write: none of {counts.lines} lines is an episode"
-    elif counts.weights and (options.format != "bin" or options.preferences):
+    elif not any(collection.placed.values()):
+        why = f"nothing to write: none of {lines} lines is an episode"
+    elif totals.weights and (options.format != "bin" or options.preferences):
         why = "messages have weights other than 0 and 1, and "
         why += (
             "preferences have no weights"
             if options.preferences
             else f"the format {options.format} has no place for weights; use --format bin"
         )
-    if why:
-        rejects = _rejects(plan, counts)
-        plan.put(REJECTS, b"".join(rejects))
-        if counts.refused and options.on_error == "fail":
-            why += _misnamed(plan, counts, rejects)
-        raise PlanError(why + _reasons(rejects, str(plan.out / REJECTS)))
+    return why and why + _reasons(collection.rejects, str(plan.out / REJECTS))
 
 
 def _reasons(rejects: Sequence[bytes], path: str) -> str:
@@ -121,17 +109,13 @@ def _reasons(rejects: Sequence[bytes], path: str) -> str:
     return "\n".join(["", *lines, f"all of them: {path}"]) if lines else ""
 
 
-def _misnamed(plan: Plan, counts: UnitCounts, rejects: Sequence[bytes]) -> str:
+def _misnamed(plan: Plan, totals: Totals) -> str:
     """Returns a text that names the local inputs of another dialect than they are read as."""
-    entries = map(json.loads, rejects)
-    refused = Counter(entry["file"] for entry in entries if entry["status"] == REFUSED)
-    lines = Counter[str]()
-    for file, _, count in (piece for unit in counts.pieces for piece in unit):
-        lines[plan.inputs[file].path] += count
     out = ""
-    for source in plan.inputs:
+    for number, source in enumerate(plan.inputs):
+        account = totals.account_of(number)
         of_other_tools = dict(source.rules.values).get("records") in NAMES
-        if source.local and 0 < lines[source.path] == refused[source.path] and not of_other_tools:
+        if source.local and 0 < account["lines"] == account[REFUSED] and not of_other_tools:
             one = Source(source.path, source.packing, source.bytes)
             others = elsewhere_than(one, plan.options.loaded_dialect, detectable_dialects())[0]
             if names := [dialect.name for dialect in others]:
@@ -140,9 +124,9 @@ def _misnamed(plan: Plan, counts: UnitCounts, rejects: Sequence[bytes]) -> str:
 
 
 def _manifest(
-    plan: Plan, counts: UnitCounts, totals: Totals, splits: dict[str, list[dict[str, Any]]]
+    plan: Plan, totals: Totals, splits: dict[str, list[dict[str, Any]]]
 ) -> dict[str, Any]:
-    if not totals.add_up or totals.all["lines"] != counts.lines:
+    if not totals.add_up:
         raise PlanError(f"the lines do not add up: {totals.all}; please report this")
     options, dialect = plan.options, plan.options.loaded_dialect
     for name, content in dialect.all_files.items():
@@ -188,17 +172,6 @@ def _manifest(
 
 def _dumped(manifest: Mapping[str, Any]) -> bytes:
     return json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
-
-
-def _rejects(plan: Plan, counts: UnitCounts) -> list[bytes]:
-    """Returns the lines that are refused or too long, as the file of rejects has them."""
-    before, out = counts.before(), []
-    for unit in range(len(plan.units)):
-        for part in report_of(plan.out, unit).parts:
-            name, base = plan.inputs[part.file].path, before[part.file, part.piece]
-            head = UnitFile.open(places.unit(plan.out, unit), part.at).head
-            out += [rejected(name, base, reject) for reject in head["rejects"]]
-    return out
 
 
 def _clean(plan: Plan) -> None:

@@ -27,14 +27,13 @@ from mypt_lint.settings.settings import Settings
 from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data.formats.options import Options
 from mypt_train.data.units import SIZE
-from mypt_train.scale.commit import commit
+from mypt_train.scale.commit import Progress, commit
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, dumped, make_plan
 from mypt_train.scale.planning.proof import ChangedError
 from mypt_train.scale.processes import KilledError, outcomes
+from mypt_train.scale.report import report_of
 from mypt_train.scale.run import run_unit
-from mypt_train.scale.state import Progress
-from mypt_train.scale.unit.report import report_of
 
 # Bytes of a unit of objects: their beginnings cost a request each, and some that are read ahead.
 _FAR = 32 << 20
@@ -84,8 +83,7 @@ def prepare(
         return commit(plan, progress)
     except ChangedError as error:
         raise PrepareError(
-            f"an input has changed while it was read ({error.args[0]}); delete the output and "
-            "start over"
+            f"an input has changed while it was read ({error}); delete the output and start over"
         ) from None
     except StoreError as error:
         if error.kind in ("changed", "missing"):

@@ -9,6 +9,7 @@ input. So one of them is in memory at a time.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 
 from mypt_cli import atomic
@@ -18,8 +19,7 @@ from mypt_train.scale.planning import places
 from mypt_train.scale.planning.pieces import Piece, piece_blocks
 from mypt_train.scale.planning.plan import Plan
 from mypt_train.scale.planning.proof import prove
-from mypt_train.scale.unit.making import Making
-from mypt_train.scale.unit.report import UnitReport
+from mypt_train.scale.report import PartReport, UnitReport
 
 Progress = Callable[[int], None]
 
@@ -36,13 +36,17 @@ def run_unit(plan: Plan, number: int, *, progress: Progress = lambda _: None) ->
         progress(before + min(position - piece.start, plan.bytes_of(piece)))
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic.replacing(path) as file:
-        out, before = Making(file), 0
+    digest, size, before, parts = hashlib.sha256(), 0, 0, list[PartReport]()
+    with atomic.replacing(path) as out:
         for piece in unit:
             for item in _encoded(plan, piece, reading):
-                out.add(piece, item)
+                parts.append(PartReport(piece.file, piece.start, size))
+                for data in item.pieces(item.head()):
+                    out.write(data)
+                    digest.update(data)
+                    size += len(data)
             before += plan.bytes_of(piece)
-    report = out.report(number)
+    report = UnitReport(number, digest.hexdigest(), tuple(parts))
     atomic.write(places.report(plan.out, number), [report.dumped()])
     return report
 

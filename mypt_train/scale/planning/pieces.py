@@ -27,7 +27,6 @@ from mypt_cli.store import is_url, locate
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 
 Cut = Literal["lines", "rows", "whole"]
-CUTS: tuple[Cut, ...] = ("lines", "rows", "whole")
 # Packed bytes count as so many.
 PACKED = 4
 # Bytes on disk that are read at a time.

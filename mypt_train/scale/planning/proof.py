@@ -20,14 +20,7 @@ _BUFFER = 1 << 18  # bytes that stay in the processor's cache
 
 
 class ChangedError(UsageError):
-    """An input is another one than was planned, or gone. Trying again does not help.
-
-    Its argument says what is wrong.
-    """
-
-    def __str__(self) -> str:
-        again = "plan again with the inputs as they are now, or put back what was planned"
-        return f"{self.args[0]}; {again}"
+    """An input is another one than was planned, or gone. Trying again does not help."""
 
 
 # What the system says of a file: size, times of writing and of change in ns, inode and device.

@@ -25,25 +25,14 @@ class PartReport:
     file: int
     piece: int
     at: int
-    lines: int
-    samples: int
 
 
 @dataclass(frozen=True, slots=True)
 class UnitReport:
-    """What a unit holds.
-
-    `size` and `sha256` are those of its file. `weights` says that some targets have weights.
-    """
+    """What a unit holds; `sha256` is that of its file."""
 
     unit: int
-    size: int
     sha256: str
-    lines: int
-    refused: int
-    samples: int
-    tokens: int
-    weights: bool
     parts: tuple[PartReport, ...]
 
     def dumped(self) -> bytes:
