@@ -299,3 +299,9 @@ def hooks(session: nox.Session) -> None:
     session.install(".[test]", "pre-commit>=4")
     session.run("python", "tools/try_hooks.py")
     session.run("pytest", "tests/unit/mypt_lint/test_integration.py", *session.posargs)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build the package twice, to the same bytes, and use it without the checkout."""
+    session.run("python", "tools/try_wheel.py")
