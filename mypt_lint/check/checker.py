@@ -212,13 +212,14 @@ class Checker:
     def locate(
         self, findings: list[Finding], raw: bytes, *, row: int, filename: str, unique: bool = False
     ) -> list[Diagnostic]:
-        """Returns the selected findings about the record in a line, with their places.
+        """Returns the selected findings about the record in a line, in order of place.
 
         `unique`: it is known that no key occurs twice in the line.
         """
         body = raw.removesuffix(b"\r").decode("utf-8")
         line = " " + body[1:] if body.startswith("\ufeff") else body
-        return list(self.in_record(findings, line, row, filename, unique=unique))
+        items = self.in_record(findings, line, row, filename, unique=unique)
+        return sorted(items, key=lambda item: item.sort_key)
 
     def in_record(
         self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False

@@ -60,7 +60,7 @@ class ChatSkeletons:
 
     def of(self, record: dict[str, Any]) -> Skeleton:
         """Returns the skeleton of a record that msgspec has decoded. Raises NoSkeletonError."""
-        out = Skeleton(strings=len(record), foreign=True)
+        out = Skeleton(strings=len(record))
         texts = Placeholders(out)
         calls: list[tuple[str, dict[str, Any]]] = []
         for key, value in record.items():

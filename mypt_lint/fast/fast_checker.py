@@ -1,9 +1,10 @@
 """Finds in blocks of lines what a Checker finds in each line, by the filter and the cache."""
 
+from collections.abc import Callable
+
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_lint.fast.findings_cache import FindingsCache
 
 
 class FastChecker:
@@ -12,7 +13,13 @@ class FastChecker:
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
         self.clean_filter = CleanFilter(checker)
-        self.cache = FindingsCache(self.clean_filter)
+        self._line: Callable[..., list[Diagnostic]] = checker.line
+        # What the template of a model makes of a text is no matter of its skeleton.
+        if checker.shape and not checker.by_model:
+            # Records of a dialect need none of it.
+            from mypt_lint.fast.findings_cache import FindingsCache
+
+            self._line = FindingsCache(checker).line
         clean_chats = getattr(checker.by_model, "clean_chats", None)
         self.by_model = clean_chats(checker) if clean_chats else None
 
@@ -32,11 +39,11 @@ class FastChecker:
                 items = [item.at_row(row + i) for item in out[-1][1]]
             elif self.by_model and (chat := clean[n]):
                 self.by_model.model.stopped = 0
-                items = self.cache.line(raw, row=row + i, filename=filename, findings=chat.findings)
-            elif self.checker.by_model:  # what it makes of a text is no matter of its skeleton
-                items = self.checker.line(raw, row=row + i, filename=filename)
+                items = self.checker.locate(
+                    chat.findings, raw, row=row + i, filename=filename, unique=True
+                )
             else:
-                items = self.cache.line(raw, row=row + i, filename=filename)
+                items = self._line(raw, row=row + i, filename=filename)
             out.append((raw, items))
             last = raw if row + i > 1 else None  # a byte order mark counts in the first row only
         return count, out

@@ -1,15 +1,10 @@
 """Caches findings by skeleton: lines that differ only in clean texts share them.
 
-Input: a line that is not proved clean. Output: what `Checker.line` finds in it;
-`tests/property/test_findings_cache.py` holds the two together. Mistakes come in series: a file has
-many lines and few ways to be wrong. Of each skeleton (skeleton.py), only the rest is put before the
-checker. What the checker finds in it is true of every record with this rest, with its own texts in
-the place of the signs.
-
-A user's text "A <myPT_eot> B" has the rest "\ue001 <myPT_eot> \ue002" and a finding with the span
-(2, 12). In "Hello <myPT_eot> world" the span is counted anew: the text before it, "\ue001 ", is
-"Hello " there, so the span is (6, 16). A finding whose message quotes a text is not cached; the
-line is checked as it is.
+Input: a line of a third-party record that is not proved clean. Output: what `Checker.line` finds in
+it; `tests/property/test_fast_chats.py` holds the two together. Mistakes come in series: a file has
+many lines and few ways to be wrong. Of each skeleton (chats.py), only the rest is put before the
+checker. What the checker finds in it is true of every record with this rest. A finding inside a
+text, or whose message quotes one, is not cached; the line is checked as it is.
 """
 
 from __future__ import annotations
@@ -17,24 +12,20 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.fast.chats import ChatSkeletons
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton, Skeletons
+from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton
 from mypt_records.names import OPT_OUT
-from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.extra_keys import METADATA
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.memo import Memo
-
-if TYPE_CHECKING:
-    from mypt_lint.fast.chats import ChatSkeletons
-    from mypt_lint.fast.clean_filter import CleanFilter
 
 _LONG = 8 << 10  # bytes of a rest that is remembered ...
 _FINDINGS = 20  # ... and its findings
@@ -45,15 +36,9 @@ _STRUCTURAL = frozenset({METADATA, "MYP125", "MYP134", "MYP137", "MYP214", "MYP2
 
 
 class CachedFinding(NamedTuple):
-    """A finding about a rest.
-
-    `before` and `marked` are of a span that must be counted anew: the text up to it, and its own.
-    `moved`: its fix has texts in it.
-    """
+    """A finding about a rest; `moved`: its fix has texts in it."""
 
     finding: Finding
-    before: str | None
-    marked: str
     moved: bool
 
 
@@ -66,46 +51,27 @@ class Judged(NamedTuple):
 
 
 class FindingsCache:
-    """The skeletons that one checker has judged; belongs to one thread."""
+    """The skeletons that one checker of third-party records has judged; belongs to one thread."""
 
-    def __init__(self, source: CleanFilter | Checker) -> None:
-        """`source` is a checker of third-party records, or else the filter of a checker."""
-        clean_filter = None if isinstance(source, Checker) else source
-        self.checker = checker = source if isinstance(source, Checker) else source.checker
-        self.longest = clean_filter.shapes.longest if clean_filter else 0
+    def __init__(self, checker: Checker) -> None:
+        self.checker = checker
         # What has a skeleton is short enough.
         self.plain = replace(checker, limits=replace(checker.limits, max_tokens=None))
         # None: the line must be checked as it is.
         self.memo = Memo[bytes, tuple[CachedFinding, ...] | None](sys.maxsize, room=_ROOM)
-        self.skeletons: Skeletons | ChatSkeletons | None = None
-        if checker.shape:
-            from mypt_lint.fast.chats import ChatSkeletons  # records of a dialect need none of it
-
-            self.skeletons = ChatSkeletons(checker)
-            self.longest = self.skeletons.longest
-        # A record that is judged by other dialects, by schemas or by the adapter itself shows more
-        # than its skeleton.
-        elif clean_filter and not (
-            checker.others or checker.limits.schemas or clean_filter.by_adapter
-        ):
-            self.skeletons = Skeletons(clean_filter.texts, checker.dialect.adapter.SCHEMA)
+        self.skeletons = ChatSkeletons(checker)
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
-    def line(
-        self, raw: bytes, *, row: int, filename: str, findings: list[Finding] | None = None
-    ) -> list[Diagnostic]:
-        """Returns what is found in a line: `findings` if these are known of it."""
+    def line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
+        """Returns what is found in a line."""
         try:
-            findings = self._findings(raw) if findings is None else findings
+            findings = self._findings(raw)
         except Exception:  # the checker has its own words for what goes wrong
             findings = None
         if findings is None:
             return self.checker.line(raw, row=row, filename=filename)
-        if not findings:
-            return []
-        diagnostics = self.checker.locate(findings, raw, row=row, filename=filename, unique=True)
-        return sorted(diagnostics, key=lambda item: item.sort_key)
+        return self.checker.locate(findings, raw, row=row, filename=filename, unique=True)
 
     def _findings(self, raw: bytes) -> list[Finding] | None:
         """Returns the findings about a record, None where its skeleton does not tell them."""
@@ -119,9 +85,7 @@ class FindingsCache:
 
         Raises what goes wrong when the line is decoded, and NoSkeletonError.
         """
-        if self.skeletons is None or len(raw) > self.longest or raw.endswith(b"\r"):
-            return None
-        if has_separator(raw):
+        if len(raw) > self.skeletons.longest or raw.endswith(b"\r") or has_separator(raw):
             return None
         if b"\xee" in raw or b"\\ue" in raw or b"\\uE" in raw:  # perhaps a sign
             return None
@@ -140,7 +104,7 @@ class FindingsCache:
     def _learn(self, key: bytes, skeleton: Skeleton) -> tuple[CachedFinding, ...] | None:
         """Checks a rest and remembers its findings."""
         rest = skeleton.rest
-        if skeleton.foreign and skeleton.values:
+        if skeleton.values:
             rest = replace(skeleton, texts={}).value(rest)
         findings = self.plain.record_findings(rest)
         entry: tuple[CachedFinding, ...] | None = None
@@ -161,39 +125,24 @@ def cached(finding: Finding, skeleton: Skeleton) -> CachedFinding:
         words += [fix.title, *(operation["path"] for operation in fix.patch)]
     if any(map(SIGN.search, words)) or (fix is not None and fix.edits):
         raise NoSkeletonError("a finding quotes a text")
-    if skeleton.foreign and (
-        finding.span is not None
-        or (finding.code not in _STRUCTURAL and (fix is not None or skeleton.values))
+    if finding.span is not None or (
+        finding.code not in _STRUCTURAL and (fix is not None or skeleton.values)
     ):
         raise NoSkeletonError("what is found inside a text is not true of others")
-    before, marked = None, ""
-    text = value_at(skeleton.rest, finding.pointer) if finding.span is not None else None
-    if finding.span is not None and isinstance(text, str):
-        start, end = finding.span
-        if not 0 <= start <= end <= len(text):
-            raise NoSkeletonError("a span beyond its text")
-        if SIGN.search(text[:end]):
-            before, marked = text[:start], text[start:end]
     moved = fix is not None and finding.pointer in skeleton.others
     for operation in fix.patch if fix is not None else ():
         value = operation.get("value")
         moved = moved or skeleton.value(value) != value
-    return CachedFinding(finding, before, marked, moved)
+    return CachedFinding(finding, moved)
 
 
 def restored(item: CachedFinding, skeleton: Skeleton) -> Finding:
     """Returns a finding about a rest as one about a record that has it."""
     finding, fix = item.finding, item.finding.fix
-    if item.before is None and not item.moved:
+    if fix is None or not item.moved:
         return finding
-    span = finding.span
-    if item.before is not None:
-        start = len(skeleton.text(item.before))
-        span = start, start + len(skeleton.text(item.marked))
-    if item.moved and fix is not None:
-        patch: list[dict[str, Any]] = [
-            op | {"value": skeleton.moved(finding.pointer, op["value"])} if "value" in op else op
-            for op in fix.patch
-        ]
-        fix = Fix(fix.title, fix.safe, tuple(patch))
-    return replace(finding, span=span, fix=fix)
+    patch: list[dict[str, Any]] = [
+        op | {"value": skeleton.moved(finding.pointer, op["value"])} if "value" in op else op
+        for op in fix.patch
+    ]
+    return replace(finding, fix=Fix(fix.title, fix.safe, tuple(patch)))

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_lint.check.checker import Checker
-from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_lint.fast.findings_cache import FindingsCache
+from mypt_lint.fast.findings_cache import FindingsCache, cached
+from mypt_lint.fast.skeleton import NoSkeletonError, Skeleton
+from mypt_spec import Finding
 
 TEXTS = st.sampled_from([
     "Hi", "Yo", "No", "", " ", " x", "a<b", "[INST]", "<|im_end|>", "{{name}}", "use {{ x }} in `code`",
@@ -102,7 +103,7 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
 def chats(shape: str, dialect: str) -> FindingsCache:
     """One for all examples, which remembers what it has seen."""
     d = mypt_spec.dialect(dialect or "mypt")
-    return FindingsCache(CleanFilter(Checker(d, shape=shape, formatless=not dialect, system="S")))
+    return FindingsCache(Checker(d, shape=shape, formatless=not dialect, system="S"))
 
 
 @st.composite
@@ -233,3 +234,27 @@ def test_calls_that_come_again(ident: str, system: str, more: Any) -> None:
             line = json.dumps(record | {k: v for k, v in more.items() if k == "tools"}).encode()
             found = known.line(line, row=1, filename="f")
             assert found == known.checker.line(line, row=1, filename="f")
+
+
+def test_findings_that_quote_are_not_remembered() -> None:
+    for words in (
+        {"message": "got \ue000"},
+        {"message": f"got {chr(0xE000)!r}"},
+        {"help": "\ue801"},
+        {"expected": ("\ue000",)},
+        {"pointer": "/\ue000"},
+        {"span": (0, 1)},
+    ):
+        with pytest.raises(NoSkeletonError):
+            cached(Finding("MYP105", **{"message": "", **words}), Skeleton())  # type: ignore[arg-type]
+    assert not cached(Finding("MYP105", "fine"), Skeleton()).moved
+
+
+def test_memory_is_bounded() -> None:
+    cache = chats("openai", "mypt")
+    for i in range(2000):
+        messages = [HI, {"role": f"robot{i}", "content": "x", "k" * 3000: 1}]
+        line = json.dumps({"messages": messages}).encode()
+        found = [item.finding.code for item in cache.line(line, row=2, filename="f")]
+        assert "MYP105" in found
+        assert sum(map(len, cache.memo.entries)) < 5 << 20

@@ -8,11 +8,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mypt_spec
+from mypt_lint.check.checker import Checker
 from mypt_lint.places.positions import Places
+from mypt_spec.bodies.strict_json import value_at
+from tests.support.lines import tagged_lines
 from tests.support.maker import any_json, drawn
+from tests.support.strategies import DIALECTS
 
 KEYS = ["", "/", "~", "~1", "0", "a/b", "ü"]
 STRINGS = ['a\\"/', "\n\t😀", "e\u0301ü", "\u2028\x00<", "\ud800", "~01/", ""]
@@ -111,3 +117,12 @@ def test_of_a_key_that_occurs_again_the_last_value_counts(
     again = here[min(1, len(here) - 1)]
     start = at + ahead[again]
     assert places.locate(pointer, on_key=True) == (start, start + len(members[again][0]))
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_a_finding_points_at_what_the_record_has(name: str, data: st.DataObject) -> None:
+    line = data.draw(tagged_lines(name))
+    record = json.loads(line)
+    for item in Checker(mypt_spec.dialect(name)).line(line, row=2, filename="f"):
+        assert value_at({"": record}, "/" + item.finding.pointer) is not None, item.finding
