@@ -3,11 +3,9 @@
     python -m bench.real.steps --model DIR [--batches 1 8 64] [--steps 60] [--device cuda]
 
 DIR is an exported folder, or a run, whose format is qwen3. Each row has a cache of some 500 tokens,
-and a pass reads one token a row. The constraint is all of it, on the device: biases, the choice of
-the best allowed id, the next states; as it is, and on a GPU compiled, in one graph.
-`host` is `DeviceDecoder.apply_` with states on the host, as `generate` calls it. Both passes and
-constraints are timed up to the device's end, interleaved; medians. On a CPU it is processor time,
-which other programs change less. Prints a table in Markdown.
+and a pass reads one token a row. The constraint is `DeviceDecoder.apply_` with states on the host,
+as `generate` calls it. Both are timed up to the device's end, interleaved; medians. On a CPU it is
+processor time, which other programs change less. Prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 import mypt_spec
 from mypt_infer.decode import Decoder
@@ -44,11 +41,11 @@ def timed(work: Callable[[], Any], device: str) -> float:
 
 
 def row(model: Any, dialect: Any, batch: int, steps: int, device: str) -> list[str]:
-    """Returns milliseconds of a pass, and what each way of the constraint takes of it."""
+    """Returns milliseconds of a pass, and what the constraint takes of it."""
     decoder = Decoder(dialect, TOOLS, max_think_tokens=200)
     tensors, size = DeviceDecoder(decoder, device), decoder.tables.vocabulary
     start = decoder.start(decoder.ids_of(prompt("qwen3")))
-    states = torch.full((batch,), start, device=device)
+    states = [start] * batch
     cache = model.begin(batch, CACHED + 4 * steps)
     lengths = torch.full((batch,), CACHED, device=device)
     ids = torch.randint(0, 40000, (batch, CACHED), device=device)
@@ -56,35 +53,22 @@ def row(model: Any, dialect: Any, batch: int, steps: int, device: str) -> list[s
     with torch.inference_mode():
         logits = model(ids, lengths, cache)[:, :size]
 
-        def constrain(logits: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-            chosen = (logits + tensors.bias(states)).argmax(dim=-1)
-            return chosen, tensors.step(states, chosen)
-
-        compiled = torch.compile(constrain, fullgraph=True) if device == "cuda" else None
-        times: dict[str, list[float]] = {"pass": [], "eager": [], "compiled": [], "host": []}
-        token = constrain(logits, states)[0][:, None]
+        times: dict[str, list[float]] = {"pass": [], "constraint": []}
+        chosen = tensors.apply_(logits.clone(), states).argmax(dim=-1)
         for at in range(-5, steps):
-            host = states.tolist()
             seconds = {
-                "pass": timed(partial(model, token, one, cache), device),
-                "eager": timed(partial(constrain, logits, states), device),
-                "host": timed(partial(tensors.apply_, logits.clone(), host), device),
+                "pass": timed(partial(model, chosen[:, None], one, cache), device),
+                "constraint": timed(partial(tensors.apply_, logits.clone(), states), device),
             }
-            if compiled:
-                seconds["compiled"] = timed(partial(compiled, logits, states), device)
             noise = torch.randn_like(logits)
-            chosen, after = constrain(logits + 3 * noise, states)
-            over = torch.tensor([not s or decoder.final(s) for s in after.tolist()], device=device)
-            states, token = torch.where(over, start, after), chosen[:, None]
+            chosen = tensors.apply_(logits + 3 * noise, states).argmax(dim=-1)
+            after = decoder.step(states, chosen.tolist()).tolist()
+            states = [start if decoder.final(s) else s for s in after]
             if at >= 0:
                 for name, value in seconds.items():
                     times[name].append(value)
-    passed = statistics.median(times["pass"])
-    shares = [
-        f"{100 * statistics.median(times[n]) / passed:.1f} %" if times[n] else "-"
-        for n in ("eager", "compiled", "host")
-    ]
-    return [str(batch), f"{1e3 * passed:.2f}", *shares]
+    passed, share = (statistics.median(times[name]) for name in ("pass", "constraint"))
+    return [str(batch), f"{1e3 * passed:.2f}", f"{100 * share / passed:.1f} %"]
 
 
 def main() -> None:
@@ -97,9 +81,7 @@ def main() -> None:
     model = load(chosen.model).to(chosen.device)
     vocabulary = beside(chosen.model, "tokenizer.json", "vocabulary.json")
     dialect = mypt_spec.dialect("qwen3", vocabulary=vocabulary)
-    print(
-        "| rows | pass, ms | constraint, eager | compiled | host |\n| --- | --- | --- | --- | --- |"
-    )
+    print("| rows | pass, ms | constraint |\n| --- | --- | --- |")
     for batch in chosen.batches:
         print(
             f"| {' | '.join(row(model, dialect, batch, chosen.steps, chosen.device))} |", flush=True

@@ -15,7 +15,7 @@ from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
-from mypt_infer.generate.device import DeviceBatch, DeviceDecoder
+from mypt_infer.generate.device import DeviceDecoder, each_row
 from mypt_infer.generate.loop import vocabulary_mismatch
 from mypt_lint.places.json_edit import in_common
 
@@ -70,7 +70,7 @@ class TagLogitsProcessor:
         self.eos = self.batch.dialect.tokenizer.pad if eos_token_id is None else eos_token_id
         self.pad = self.eos if pad_token_id is None else pad_token_id
         self.jump_forward = jump_forward
-        self.tensors: DeviceBatch | None = None
+        self.tensors: list[DeviceDecoder] = []
         self._end = _alone(self.eos)
         # The rows that the last call saw, and the length of their prompts.
         self._paths: list[_Path] = []
@@ -84,13 +84,13 @@ class TagLogitsProcessor:
 
         The first call raises what `Decoder.start` raises.
         """
-        if self.tensors is None:
-            self.tensors = DeviceBatch(self.batch, scores.device)
+        if not self.tensors:
+            self.tensors = each_row(self.batch, scores.device)
         rows = input_ids.tolist()
         each, over = divmod(len(rows), len(self.batch))
         if over:
             raise ValueError(f"{len(rows)} rows for {len(self.batch)} decoders, one a prompt")
-        tensors = [self.tensors.of[i // each] for i in range(len(rows))]
+        tensors = [self.tensors[i // each] for i in range(len(rows))]
         bodies = not all(decoder.engine.tables_only for decoder, _ in self.batch.groups)
         if not self._went_on(rows, tensors):
             self._find(rows, tensors, bodies=bodies)

@@ -18,8 +18,7 @@ break may be one token: the piece keeps that the break is left to be read.
 from __future__ import annotations
 
 import gc
-from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ import numpy as np
 
 from mypt_infer.decode.base.vocab import Ints, Trie
 from mypt_infer.decode.base.work import step
-from mypt_infer.decode.compile.byte_dfa import DEAD as NO_STATE
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol
 from mypt_infer.decode.compile.call_graph import Bodies, Part
 from mypt_infer.decode.compile.nfa import PART, Dfa, NfaError, Node, determinize
@@ -42,75 +40,52 @@ Spot = tuple[int, int]
 # Codes of states that are not the piece's.
 OUT, DEAD = -1, -2
 _ENDS: Symbol = ("out", 0)
-# The bytes of a piece beside its arrays, about, and of all pieces that are kept.
-_PIECE, _ROOM = 4000, 48 << 20
-# No leaf, or no edge.
-_NONE = -1
+# About the bytes of a piece beside its arrays, and of a step; those of all pieces that are kept.
+_PIECE, _STEP, _ROOM = 4000, 220, 48 << 20
+_BYTES: dict[Symbol, int] = {("byte", byte): byte for byte in range(256)}
 
 
 @dataclass(frozen=True, eq=False)
 class PackedDfa:
-    """A deterministic graph as numbers, whose first node is `start`; it reads what its Dfa reads.
+    """A graph that reads what its Dfa reads, of fewer objects; its first node is `start`.
 
     A graph has thousands of nodes with edges, and is kept for the next list that has the tool. As
-    objects, they made each full collection of garbage some ten milliseconds longer.
+    objects, they made each full collection of garbage some ten milliseconds longer; tuples of
+    numbers are looked at once.
 
-    Of each node: `leaf`, the number of its leaf, or -1; `first`, its first edge (up to that of the
-    next node). Of each edge: `code`, sorted within a node (a byte, or from 256 on another symbol),
-    and `node` and `state`, where it leads. `exits` has the codes of the exits of each of `leaves`,
-    -1 for one that no node has an edge for.
+    `leaves` has the leaf of each node. `steps` has the place after a byte, by (node, byte), or by
+    (node, code of an exit) where a leaf reads.
     """
 
     start: int
-    leaves: tuple[ByteDfa, ...]
-    exits: tuple[tuple[int, ...], ...]
-    leaf: array[int]
-    first: array[int]
-    code: array[int]
-    node: array[int]
-    state: array[int]
+    leaves: tuple[ByteDfa | None, ...]
+    steps: dict[tuple[int, int], Spot]
+    first_bytes: tuple[bytes | None, ...]
 
     def __len__(self) -> int:
-        return len(self.leaf)
-
-    @property
-    def nbytes(self) -> int:
-        arrays = (self.leaf, self.first, self.code, self.node, self.state)
-        return sum(len(part) * part.itemsize for part in arrays) + 8 * sum(map(len, self.exits))
+        return len(self.leaves)
 
     def leads(self, node: int) -> bytes | None:
-        if self.leaf[node] != _NONE:
-            return None
-        codes = self.code[self.first[node] : self.first[node + 1]]
-        return bytes(code for code in codes if code < 256)
+        return self.first_bytes[node]
 
-    def step(self, place: tuple[int, int], byte: int) -> tuple[int, int] | None:
-        node, code, leaf = place[0], byte, self.leaf[place[0]]
-        if leaf != _NONE:
-            then = int(self.leaves[leaf].step[place[1], byte])
-            if then >= 0:
-                return node, then
-            if then == NO_STATE:
-                return None
-            code = self.exits[leaf][-2 - then]
-        end = self.first[node + 1]
-        at = bisect_left(self.code, code, self.first[node], end)
-        return (self.node[at], self.state[at]) if at < end and self.code[at] == code else None
+    def step(self, place: Spot, byte: int) -> Spot | None:
+        node, code, leaf = place[0], byte, self.leaves[place[0]]
+        if leaf is not None:
+            code = int(leaf.step[place[1], byte])
+            if code >= 0:
+                return node, code
+        return self.steps.get((node, code))
 
 
 def pack(dfa: Dfa) -> PackedDfa:
-    codes: dict[Symbol, int] = {("byte", byte): byte for byte in range(256)}
-    leaves: dict[ByteDfa, int] = {}
-    leaf, first, edges = array("i"), array("i", [0]), list[tuple[int, int, int]]()
-    for node in dfa.nodes:
-        leaf.append(_NONE if node.leaf is None else leaves.setdefault(node.leaf, len(leaves)))
-        edges += sorted(
-            (codes.setdefault(symbol, len(codes)), *then) for symbol, then in node.edges.items()
-        )
-        first.append(len(edges))
-    exits = tuple(tuple(codes.get(symbol, _NONE) for symbol in one.exits) for one in leaves)
-    code, node_, state = (array("i", [edge[i] for edge in edges]) for i in range(3))
-    return PackedDfa(dfa.starts[0], tuple(leaves), exits, leaf, first, code, node_, state)
+    steps: dict[tuple[int, int], Spot] = {}
+    for i, node in enumerate(dfa.nodes):
+        codes = _BYTES
+        if node.leaf is not None:
+            codes = {symbol: -2 - code for code, symbol in enumerate(node.leaf.exits)}
+        steps |= {(i, codes[s]): then for s, then in node.edges.items() if s in codes}
+    leads = tuple(map(dfa.leads, range(len(dfa.nodes))))
+    return PackedDfa(dfa.starts[0], tuple(node.leaf for node in dfa.nodes), steps, leads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +121,7 @@ class Piece:
     def nbytes(self) -> int:
         arrays = [v for v in vars(self).values() if isinstance(v, np.ndarray)]
         frames = 100 * (len(self.frames) + len(self.beyond) + len(self.crossing))
-        return _PIECE + self.dfa.nbytes + sum(v.nbytes for v in arrays) + frames
+        return _PIECE + _STEP * len(self.dfa.steps) + sum(v.nbytes for v in arrays) + frames
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tests.support.decoding import CALLERS, TOOLS, complete, generated, prompt
 from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
-from mypt_infer.generate.device import DeviceBatch, DeviceDecoder  # noqa: E402
+from mypt_infer.generate.device import each_row  # noqa: E402
 from mypt_infer.generate.generate import generate  # noqa: E402
 from mypt_infer.generate.huggingface import TagLogitsProcessor  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
@@ -64,24 +64,21 @@ def test_each_row_is_masked_as_alone(name: str, which: list[int], seed: int) -> 
     logits = np.zeros_like(alone)
     batch.apply(logits, states)
     assert (logits == alone).all()
-    device = DeviceBatch(batch)
-    assert (device.bias(torch.tensor(states)).numpy() == alone).all()
     tokens = [int(choose.choice(d.ids(s))) for d, s in zip(own, states, strict=True)]
     after = [d.next(s, t) for d, s, t in zip(own, states, tokens, strict=True)]
     assert batch.step(states, tokens).tolist() == after
-    assert device.step(torch.tensor(states), torch.tensor(tokens)).tolist() == after
 
 
 def test_rows_that_share_a_decoder_are_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = decoders("mypt")[:2]
     batch = BatchDecoder([one, other, one, one])
     states = batch.start([prompt("mypt")] * 4)
-    passes = ((Decoder, "allow_each", batch.bias), (DeviceDecoder, "bias", DeviceBatch(batch).bias))
-    for kind, name, bias in passes:
-        rows, real = list[int](), getattr(kind, name)
-        monkeypatch.setattr(kind, name, lambda self, s, *, rows=rows, real=real: rows.append(len(s)) or real(self, s))  # type: ignore[misc]  # fmt: skip
-        bias(torch.tensor(states))
-        assert rows == [3, 1]
+    rows, real = list[int](), Decoder.allow_each
+    monkeypatch.setattr(Decoder, "allow_each", lambda self, s: rows.append(len(s)) or real(self, s))
+    batch.bias(states)
+    assert rows == [3, 1]
+    tensors = each_row(batch)
+    assert [row is tensors[0] for row in tensors] == [True, False, True, True]
 
 
 def test_what_does_not_fit_together_is_refused() -> None:
