@@ -10,7 +10,6 @@ from mypt_infer.decode.base.schemas import SchemaWarning
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec, declare
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
-from mypt_infer.decode.draft_tree import DraftTree, draft_tree
 from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.prompt import PromptError
 from mypt_infer.decode.readable import Skipped
@@ -20,7 +19,6 @@ __all__ = [
     "BatchDecoder",
     "BudgetError",
     "Decoder",
-    "DraftTree",
     "ForgottenState",
     "Holder",
     "PromptError",
@@ -32,5 +30,4 @@ __all__ = [
     "Skipped",
     "ToolSpec",
     "declare",
-    "draft_tree",
 ]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import doctest
 import random
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mypt_infer.decode import Decoder, DraftTree, draft_tree
+from mypt_infer.decode import Decoder
 from tests.support.decoding import CALLERS, TOOLS, complete, decoder, generated, prompt
+from tests.support.example_files import example
 from tests.support.examples import either
+
+TREES = example("draft_tree")
+draft_tree = TREES.draft_tree
 
 
 def draft_of(made: Decoder, state: int, choose: random.Random) -> tuple[list[int], list[int]]:
@@ -30,7 +35,7 @@ def draft_of(made: Decoder, state: int, choose: random.Random) -> tuple[list[int
     return [*parents, -1, len(ids)], [*ids, 50303, 314]
 
 
-def by_steps(made: Decoder, state: int, tree: DraftTree, node: int) -> int | None:
+def by_steps(made: Decoder, state: int, tree: Any, node: int) -> int | None:
     """The state after a node, walked from the beginning; None if an id before it is refused."""
     path = []
     while node >= 0:
@@ -64,6 +69,11 @@ def test_a_tree_is_many_walks(name: str, engine: str) -> None:
             expected = made.bitmask([there])[0] if there is not None else 0
             assert (tree.bitmask[node + 1] == expected).all()
         assert not tree.legal[-2:].any()
+
+
+def test_its_examples_are_right() -> None:
+    assert doctest.testmod(TREES).attempted
+    assert not doctest.testmod(TREES).failed
 
 
 def test_a_bad_tree_is_named() -> None:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode import Decoder
 
 
 @dataclass(frozen=True, eq=False)
