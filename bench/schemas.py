@@ -7,12 +7,13 @@ schema, and values that fit it or do not. FILE is a JSON list of lists of tools,
 answers to `tools/list`, or a file of BFCL (github.com/ShishirPatil/gorilla), a JSON object a line.
 None is part of this repository.
 
-Each schema is one tool's arguments in dialect praxis, whose calls hold arguments as they are, with
-`additional_properties` "refuse" and "schema", and an answer (`Response(schema=...)`) in dialect
-mypt; a schema whose values are no objects is left out. Values are written canonically, keys in the
-order of the schema, and walked token by token: the allow set, then the step. llguidance has the
-same schema and the same values, in the same run. Times are the processor's. Prints tables in
-Markdown, and of each way the values that it does not judge as the files do.
+Each schema is one tool's arguments in dialect praxis, whose calls hold arguments as they are, also
+with `"additionalProperties": true` where an object leaves it out ("open"), and an answer
+(`Response(schema=...)`) in dialect mypt; a schema whose values are no objects is left out. Values
+are written canonically, keys in the order of the schema, and walked token by token: the allow set,
+then the step. llguidance has the same schema and the same values, in the same run. Times are the
+processor's. Prints tables in Markdown, and of each way the values that it does not judge as the
+files do.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.grammar import words
 from mypt_infer.decode.llguidance.response import GUIDANCE, SPACING
 from mypt_spec.bodies.json_body import call_text
+from mypt_spec.bodies.type_names import mapped
 from tests.support.decoding import prompt
 
 DIALECT = mypt_spec.dialect("praxis")
@@ -152,6 +154,16 @@ class Ours:
             walk.count += 1
         found = self.of.allow(state)
         return any(found.has(i) for i in self.closing)
+
+
+def opened(schema: Any) -> Any:
+    """Returns a schema whose objects say that more members fit, where they leave that out."""
+
+    def one(part: dict[str, Any], _: str) -> dict[str, Any]:
+        is_open = "object" in part.get("type", ()) and not {"enum", "const"} & part.keys()
+        return {"additionalProperties": True} | part if is_open else part
+
+    return mapped({**schema, "type": "object"}, one)
 
 
 class Answer(Ours):
@@ -270,11 +282,10 @@ def schemas(folder: str, count: int, seed: int) -> None:
     """Prints how the schemas of a folder are read, in each way."""
     files = sorted(Path(folder).glob("*.json"))
     random.Random(seed).shuffle(files)
-    letter = {"engine": "auto", "additional_properties": "schema"}
     ways: dict[str, Callable[[Any], Any]] = {
         "tool, tables": partial(Ours, engine="table"),
         "tool, auto": partial(Ours, engine="auto"),
-        'tool, auto, "schema"': partial(Ours, **letter),
+        "tool, auto, open": lambda schema: Ours(opened(schema), engine="auto"),
         "answer": Answer,
         "llguidance": Theirs,
     }

@@ -88,8 +88,6 @@ class Decoder:
     `strict` refuses keywords that JSON Schema does not define, which are else read as nothing, and
     types of other languages, which are else read as JSON Schema's, with one warning.
     `skip_unreadable` leaves out tools that cannot be read: `skipped` has their reasons.
-    `additional_properties` says what a schema of a tool means that leaves `additionalProperties`
-    out: "refuse", the members that it names; "schema", any members, as in JSON Schema.
     `response` says what the text of the answer has to be.
 
     >>> decoder = Decoder("gabgpt")
@@ -111,7 +109,6 @@ class Decoder:
         response: Response | None = None,
         strict: bool = False,
         skip_unreadable: bool = False,
-        additional_properties: str = "refuse",
     ) -> None:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
         plain = callable(tools) or isinstance(tools, str | bytes | dict)
@@ -122,12 +119,11 @@ class Decoder:
         self.tools, self.engine, self.skipped = readable(
             self.dialect, declarations, engine, self.forbidden_blocks,
             strict=strict, skip_unreadable=skip_unreadable, response=response,
-            additional_properties=additional_properties,
         )  # fmt: skip
         self.response = response
         self.tables: Tables = self.engine.tables
         self._limits = max_think_tokens, max_toolcall_tokens
-        self._engine_name, self._additional = engine, additional_properties
+        self._engine_name = engine
         check_ways(self.tables, self.forbidden_blocks)
         self.caps = caps_of(self.dialect, self.engine, self.tools, *self._limits)
         self._order, self._bounds = self.tables.members
@@ -175,7 +171,7 @@ class Decoder:
         return Decoder(
             self.dialect, self.tools, max_think_tokens=self._limits[0],
             max_toolcall_tokens=self._limits[1], engine=self._engine_name, forbidden_blocks=kinds,
-            response=self.response, additional_properties=self._additional,
+            response=self.response,
         )  # fmt: skip
 
     @property

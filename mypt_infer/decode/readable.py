@@ -7,15 +7,12 @@ engine. A list comes from many servers; here is decided what one bad tool means 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mypt_infer.decode.base.schemas import has_free_object, plain_tools, warn_of, widened
+from mypt_infer.decode.base.schemas import plain_tools, warn_of
 from mypt_infer.decode.base.tools import Declaration, SchemaFault, ToolSpec, declare
 from mypt_infer.decode.engine import Engine
 from mypt_infer.decode.engines import engine_of
 from mypt_infer.decode.llguidance.response import Response
 from mypt_spec import Dialect
-
-# What may become of members that a schema neither names nor speaks of.
-_ADDITIONAL = ("refuse", "schema")
 
 
 class Skipped(NamedTuple):
@@ -42,31 +39,19 @@ def readable(
     strict: bool = False,
     skip_unreadable: bool = False,
     response: Response | None = None,
-    additional_properties: str = "refuse",
 ) -> Readable:
     """Returns the tools that an engine reads.
 
-    With `additional_properties` "schema", a schema that leaves `additionalProperties` out means
-    what JSON Schema says, any members; with "refuse", those that it names. Warns once, with
-    SchemaWarning, of keywords that were read as nothing and of types of other languages. Raises
-    SchemaFault for a tool that cannot be read, unless `skip_unreadable`; with `strict`, also for
-    such keywords and types.
+    Warns once, with SchemaWarning, of keywords that were read as nothing and of types of other
+    languages. Raises SchemaFault for a tool that cannot be read, unless `skip_unreadable`; with
+    `strict`, also for such keywords and types.
     """
-    if additional_properties not in _ADDITIONAL:
-        raise ValueError(
-            f"additional_properties is {additional_properties!r}; expected "
-            + " or ".join(map(repr, _ADDITIONAL))
-        )
     skipped: list[Skipped] = []
     specs = _declared(tools, skipped, strict=strict) if skip_unreadable else declare(tools)
     plain, notes = plain_tools(specs, strict=strict)
-    to_the_letter = additional_properties == "schema"
-    if to_the_letter:
-        plain = tuple(map(widened, plain))
     while True:
         try:
-            reader = _reader_to_the_letter(plain, engine) if to_the_letter else engine
-            tool_engine = engine_of(dialect, plain, reader, forbidden_blocks, response)
+            tool_engine = engine_of(dialect, plain, engine, forbidden_blocks, response)
             break
         except SchemaFault as fault:
             at = [t.name for t in plain].index(fault.tool) if skip_unreadable else -1
@@ -76,22 +61,6 @@ def readable(
             specs, plain = specs[:at] + specs[at + 1 :], plain[:at] + plain[at + 1 :]
     warn_of(notes, "the schemas of tools")
     return Readable(specs, tool_engine, tuple(skipped))
-
-
-def _reader_to_the_letter(tools: Iterable[ToolSpec], engine: str) -> str:
-    """Returns the engine for tools that take members which they do not name: never the tables.
-
-    Raises SchemaFault for such a tool if the tables were asked for.
-    """
-    free = next((tool for tool in tools if has_free_object(tool.schema)), None)
-    if free is not None and engine == "table":
-        problem = (
-            'with additional_properties="schema" it takes members that it does not name, which '
-            'tables cannot hold: use the engine "auto" or "llguidance", or say '
-            '"additionalProperties": false in each object of its schema'
-        )
-        raise SchemaFault(free.name, "", problem)
-    return "llguidance" if free is not None and engine == "auto" else engine
 
 
 def _declared(

@@ -20,7 +20,7 @@ from typing import Any
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.strict_json import a_kind_of, shortened
-from mypt_spec.bodies.type_names import KINDS, mapped, objects, standard_types, type_notes
+from mypt_spec.bodies.type_names import KINDS, objects, standard_types, type_notes
 
 # What JSON Schema defines, and what has no effect on which values fit.
 ANNOTATIONS = frozenset(
@@ -278,20 +278,6 @@ class _Reader:
             return not misfits(value, {**self.shared, **schema})
         except SchemaError as error:
             raise self.fault(f"{at}{error.pointer}", str(error)) from None
-
-
-def widened(tool: ToolSpec) -> ToolSpec:
-    """Returns a tool whose objects say that more members fit, where they leave that out.
-
-    JSON Schema means so; here arguments that a schema does not name are else not written. `tool` is
-    as `plain` reads it. Parts that no table holds do not need it: llguidance reads them so.
-    """
-
-    def opened(part: dict[str, Any], _: str) -> dict[str, Any]:
-        is_open = "object" in part.get("type", ()) and not {"enum", "const"} & part.keys()
-        return {"additionalProperties": True} | part if is_open else part
-
-    return ToolSpec(tool.name, mapped({**tool.schema, "type": "object"}, opened), tool.description)
 
 
 def has_free_object(schema: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Members that a schema does not name: refused in tools, or as JSON Schema says."""
+"""Members that a schema does not name: refused in tools, unless it says that there may be some."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mypt_infer.decode import Decoder, Response, SchemaFault
-from mypt_infer.decode.base.schemas import widened
-from mypt_infer.decode.base.tools import ToolSpec
+from mypt_infer.decode import Decoder, Response
 from mypt_infer.decode.compile.call_graph import body_of
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_spec.bodies.json_schema import misfits
@@ -49,34 +47,32 @@ def takes(of: Decoder, arguments: dict[str, Any]) -> bool:
     return of.accepts(of.start(prompt(of.dialect.name)), ids) == len(ids)
 
 
-VECTORS: list[tuple[Any, Any, bool, bool]] = [  # schema, arguments, with "refuse", with "schema"
-    (PLAIN, {"a": "x"}, True, True),
-    (PLAIN, {"a": "x", "b": 1}, False, True),
-    (PLAIN, {"a": "x", "a2": {"deep": [None]}}, False, True),
-    (PLAIN, {"b": 1}, False, False),
-    ({**PLAIN, "additionalProperties": False}, {"a": "x", "b": 1}, False, False),
-    ({**PLAIN, "additionalProperties": True}, {"a": "x", "b": 1}, True, True),
-    ({**PLAIN, "additionalProperties": {"type": "integer"}}, {"a": "x", "b": 1}, True, True),
-    ({**PLAIN, "additionalProperties": {"type": "integer"}}, {"a": "x", "b": "1"}, False, False),
-    ({"properties": {"o": PLAIN}}, {"o": {"a": "x", "b": 1}}, False, True),
-    ({"properties": {"l": {"type": "array", "items": PLAIN}}}, {"l": [{"a": "x", "b": 1}]}, False, True),
-    ({"properties": {"o": {"enum": [{"a": 1}]}}}, {"o": {"a": 1, "b": 1}}, False, False),
-    ({"type": "object", "properties": {}}, {"x": 1}, False, True),
-    ({"properties": {"n": {"enum": ["x"], "type": "object"}}}, {"n": "x"}, False, False),
-    ({"properties": {"n": {"enum": ["x"], "type": "object"}}}, {"m": "x"}, False, True),
-    ({"properties": {"n": False, "a": STRING}}, {"a": "x"}, True, True),
-    ({"properties": {"n": False, "a": STRING}}, {"n": "x"}, False, False),
-    ({"required": ["r"]}, {"r": [1]}, True, True),
+VECTORS: list[tuple[Any, Any, bool]] = [  # schema, arguments, whether they are taken
+    (PLAIN, {"a": "x"}, True),
+    (PLAIN, {"a": "x", "b": 1}, False),
+    (PLAIN, {"a": "x", "a2": {"deep": [None]}}, False),
+    (PLAIN, {"b": 1}, False),
+    ({**PLAIN, "additionalProperties": False}, {"a": "x", "b": 1}, False),
+    ({**PLAIN, "additionalProperties": True}, {"a": "x", "b": 1}, True),
+    ({**PLAIN, "additionalProperties": {"type": "integer"}}, {"a": "x", "b": 1}, True),
+    ({**PLAIN, "additionalProperties": {"type": "integer"}}, {"a": "x", "b": "1"}, False),
+    ({"properties": {"o": PLAIN}}, {"o": {"a": "x", "b": 1}}, False),
+    ({"properties": {"l": {"type": "array", "items": PLAIN}}}, {"l": [{"a": "x", "b": 1}]}, False),
+    ({"properties": {"o": {"enum": [{"a": 1}]}}}, {"o": {"a": 1, "b": 1}}, False),
+    ({"type": "object", "properties": {}}, {"x": 1}, False),
+    ({"properties": {"n": {"enum": ["x"], "type": "object"}}}, {"n": "x"}, False),
+    ({"properties": {"n": {"enum": ["x"], "type": "object"}}}, {"m": "x"}, False),
+    ({"properties": {"n": False, "a": STRING}}, {"a": "x"}, True),
+    ({"properties": {"n": False, "a": STRING}}, {"n": "x"}, False),
+    ({"required": ["r"]}, {"r": [1]}, True),
 ]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::mypt_infer.decode.SchemaWarning")
-@pytest.mark.parametrize(("schema", "arguments", "refuse", "to_the_letter"), VECTORS)
-def test_vectors(schema: Any, arguments: Any, refuse: bool, to_the_letter: bool) -> None:
+@pytest.mark.parametrize(("schema", "arguments", "taken"), VECTORS)
+def test_vectors(schema: Any, arguments: Any, taken: bool) -> None:
     for name in ("mypt", "praxis"):
-        assert takes(of_tool(schema, name=name), arguments) == refuse
-        made = of_tool(schema, name=name, additional_properties="schema")
-        assert takes(made, arguments) == to_the_letter
+        assert takes(of_tool(schema, name=name), arguments) == taken
 
 
 def test_answers_are_read_to_the_letter() -> None:
@@ -87,26 +83,10 @@ def test_answers_are_read_to_the_letter() -> None:
 
 
 def test_tables_are_taken_only_where_no_more_members_are_meant() -> None:
-    closed = {**PLAIN, "additionalProperties": False}
-    nested = {"properties": {"o": PLAIN}, "additionalProperties": False}
-    for schema, whole in ((PLAIN, False), (nested, False), (closed, True)):
-        assert of_tool(schema, additional_properties="schema").engine.tables_only == whole
+    nested = {"properties": {"o": PLAIN}}
+    for schema in (PLAIN, nested):
         assert of_tool(schema).engine.tables_only
-    assert of_tool(closed, engine="table", additional_properties="schema").engine.tables_only
-    with pytest.raises(SchemaFault, match=r'tool \'t\': .*"additionalProperties": false'):
-        of_tool(PLAIN, engine="table", additional_properties="schema")
-    left = of_tool(PLAIN, engine="table", additional_properties="schema", skip_unreadable=True)
-    assert [s.name for s in left.skipped] == ["t"]
-
-
-def test_what_the_option_may_be() -> None:
-    with pytest.raises(ValueError, match="additional_properties is 'allow'; expected 'refuse' or"):
-        of_tool(PLAIN, additional_properties="allow")
-
-
-def test_forbidding_keeps_it() -> None:
-    of = of_tool(PLAIN, name="mypt", additional_properties="schema").forbidding(["think"])
-    assert takes(of, {"a": "x", "b": 1})
+        assert not of_tool({**schema, "additionalProperties": True}).engine.tables_only
 
 
 ANY_OR_NONE = st.sampled_from([True, False, {"type": "integer"}])
@@ -128,25 +108,12 @@ OBJECTS = st.fixed_dictionaries(
     {"properties": st.dictionaries(st.sampled_from(["a", "b", "name"]), PARTS)},
     optional={"additionalProperties": st.booleans()},
 )
-VALUES = st.recursive(
-    st.sampled_from([1, 2, "x"]),
-    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=2) | st.lists(inner, max_size=2),
-    max_leaves=5,
-)  # fmt: skip
-
-
-@given(OBJECTS, st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
-def test_what_is_written_out_means_the_same(schema: Any, value: Any) -> None:
-    """`widened` writes down what JSON Schema means where nothing is said."""
-    made = widened(ToolSpec("t", schema)).schema
-    assert (not misfits(value, schema)) == (not misfits(value, made))
-    assert "additionalProperties" in made
 
 
 @settings(max_examples=examples(24), deadline=None)
 @given(OBJECTS, st.integers(0, 30), st.integers(0, 2**32))
 def test_every_budget_ends_legal(schema: Any, slack: int, seed: int) -> None:
-    of = of_tool(schema, name="mypt", additional_properties="schema")
+    of = of_tool(schema, name="mypt")
     before = of.ids_of(prompt("mypt"))
     budget = len(CALL) + of.minimum(in_call(of)) + slack
     out = [*CALL, *walk(of, in_call(of, budget=budget), random.Random(seed), bold=0)]
