@@ -1,8 +1,10 @@
-"""Turns canonical records into steps and back, one file a dialect, for conversion.
+"""Turns canonical records into steps and back, for conversion.
 
-Apart from the adapters, this is the only code that knows a dialect's JSON.
+A dialect has a file here unless its schema says enough (own.py). Apart from the adapters, this is
+the only code that knows a dialect's JSON.
 """
 
+from contextlib import suppress
 from importlib import import_module
 
 from mypt_convert.bridges.steps import Bridge
@@ -15,21 +17,18 @@ _NEEDED = {"user": "user", "text": "assistant"}  # kinds of steps, and the roles
 
 def bridge_of(name: str) -> Bridge:
     """Returns the bridge of a dialect. Raises KeyError for one whose records have none."""
-    if name in detectable_dialects():
-        try:
-            bridge: Bridge = import_module(f"{__name__}.{folder(name).name}").BRIDGE
-        except ModuleNotFoundError:
-            raise KeyError(
-                f"no bridge for {name!r}: records of this dialect cannot be converted"
-            ) from None
-        return bridge
     from mypt_convert.bridges.messages import MessageBridge
     from mypt_convert.bridges.own import OwnBridge
 
+    has_code = name in detectable_dialects()
+    if has_code:
+        with suppress(ModuleNotFoundError):
+            bridge: Bridge = import_module(f"{__name__}.{folder(name).name}").BRIDGE
+            return bridge
     declared = dialect(name)
-    if name in dialects() or isinstance(declared.adapter, Messages):
+    if not has_code and (name in dialects() or isinstance(declared.adapter, Messages)):
         return MessageBridge.of(declared)
-    if not isinstance(declared.adapter, Declared):
+    if not (has_code or isinstance(declared.adapter, Declared)):
         raise KeyError(f"{name}: records that an adapter.py reads cannot be converted")
     bridge = OwnBridge.of(declared.adapter.SCHEMA)
     if missing := [role for kind, role in _NEEDED.items() if kind not in bridge.roles]:

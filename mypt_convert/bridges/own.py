@@ -1,4 +1,4 @@
-"""Turns records of a format of one's own into steps and back, as its `records.toml` declares them.
+"""Turns records into steps and back by their schema, such as one that a `records.toml` declares.
 
 The roles are known by their names or their other names: system, user, assistant; a thought by the
 name of its key. All else is a step of its own kind, which no other format has a place for.
@@ -32,7 +32,7 @@ _THOUGHTS = (*THOUGHTS, "think", "thought", "thoughts")
 
 @dataclass
 class OwnBridge(Bridge):
-    """The bridge of a declared format; see `Bridge`. `roles` are its roles by kind of step."""
+    """The bridge of a schema; see `Bridge`. `roles` are its roles by kind of step."""
 
     schema: RecordSchema
     roles: dict[str, str]
@@ -55,14 +55,14 @@ class OwnBridge(Bridge):
         kinds = {role: kind for kind, role in self.roles.items()}
         out: list[Step] = []
         for i, message in enumerate(record[schema.messages]):
-            kind = kinds.get(message[schema.tag], message[schema.tag])
+            kind, meta = kinds.get(message[schema.tag], message[schema.tag]), metadata_of(message)
             kind_of_key = {schema.text: kind} | ({self.thought: "think"} if kind == "text" else {})
             group = [
                 Step(kind_of_key.get(key, key), value, at=f"/{schema.messages}/{i}/{key}")
-                for key, value in message.items()
-                if key != schema.tag and not key.startswith("_")
+                for key, value in sorted(message.items(), key=lambda item: item[0] != self.thought)
+                if key != schema.tag and key not in meta
             ]
-            out += first_carries(group, metadata_of(message))
+            out += first_carries(group, meta)
         return Conversation(tuple(out), {k: v for k, v in record.items() if k != schema.messages})
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
@@ -70,10 +70,13 @@ class OwnBridge(Bridge):
         messages: list[dict[str, Any]] = []
         before: dict[str, Any] = {}  # the thought of the answer that follows
         for i, step in enumerate(conversation.steps):
-            if step.kind == "think" and self.thought:
+            if step.kind == "think" and self.thought and not before:
                 before = {self.thought: step.value} | metadata_of(step.meta)
             elif step.kind in self.roles and (step.kind != "text" or i in final):
+                before = before if step.kind == "text" else {}
                 head = {schema.tag: self.roles[step.kind]} | before
                 messages.append(head | {schema.text: step.value} | metadata_of(step.meta))
                 before = {}
+            elif step.kind == "call":
+                before = {}  # it was about the call
         return {schema.messages: messages}
