@@ -38,7 +38,6 @@ _LINE_OF_STDIN = re.compile(r"-:[0-9]+$")
 _VIEWS = {
     "mask": "the serialised text, trained against masked",
     "ids": "one token a line: position, id, loss, block, text",
-    "tree": "the blocks and parts of the episode",
     "text": "the serialised text as it is",
 }
 

@@ -63,15 +63,13 @@ class Chunk:
 class Block:
     """A bubble. `kind` is a block or mark of the dialect, or a role or key of an unread record.
 
-    `model` says that the model writes it, `nested` that it is inside another block. Blocks of one
-    `top` are one top-level block of the format, cut where others are inside it.
+    `model` says that the model writes it, `nested` that it is inside another block.
     """
 
     kind: str
     title: str
     model: bool = False
     nested: bool = False
-    top: int = 0
     chunks: list[Chunk] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
@@ -131,14 +129,13 @@ def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
     blocks: list[Block] = []
     stack: list[tuple[str, bool]] = []  # open blocks, and whether each is shown inside its outer
     current: Block | None = None
-    top = 0
 
     def begin(kind: str, attrs: Sequence[tuple[str, str]] = ()) -> Block:
         opener = table.openers.get(kind) or table.marks.get(kind)
         name = kind.replace("_", " ") or ("between blocks" if table.terminals else "text")
         title = " · ".join([name, *(value for _, value in attrs)])
         by_model = opener is not None and opener.body_by_model
-        blocks.append(Block(kind, title, by_model, len(stack) > 1, top))
+        blocks.append(Block(kind, title, by_model, len(stack) > 1))
         return blocks[-1]
 
     for chunk in chunks:
@@ -154,7 +151,6 @@ def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
         if len(still) < len(stack):
             del stack[len(still) :]
             current = None
-        top += not stack
         if terminal.opens:
             outer = stack[-1][0] if stack and current is not None else ""
             within = (outer, terminal.opens) in inline

@@ -1,4 +1,4 @@
-"""Shows items on a terminal: as chat bubbles, with the mask, as ids, or as a tree.
+"""Shows items on a terminal: as chat bubbles, with the mask, or as ids.
 
 User text goes through `Text` objects only, made visible.
 """
@@ -6,7 +6,6 @@ User text goes through `Text` objects only, made visible.
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -59,7 +58,7 @@ class Terminal:
         self._fine = self.display.printable(_SOLID) == _SOLID
 
     def show(self, item: Item, view: str) -> None:
-        """Prints one item in one of the views "chat", "mask", "ids" and "tree"."""
+        """Prints one item in one of the views "chat", "mask" and "ids"."""
         blocks, remaining = blocks_of(item)
         has_ids = item.segments is not None
         lacks = {"mask": "loss mask", "ids": "ids"}.get(view, "")
@@ -70,10 +69,10 @@ class Terminal:
             self._print(Text.assemble("  ", ("trained", TRAINED), "  ", ("masked", MASKED)))
         for finding in remaining:
             self._finding(finding)
-        if view == "tree" or (view == "ids" and has_ids):
+        if view == "ids" and has_ids:
             for finding in [f for block in blocks for f in block.findings]:
                 self._finding(finding)
-            for row in self._tree(blocks) if view == "tree" else self._ids(item):
+            for row in self._ids(item):
                 self._print(row)
         else:
             self._bubbles(blocks, item.dialect.tokenizer if view == "mask" and has_ids else None)
@@ -153,39 +152,6 @@ class Terminal:
                     (text, "" if number in tokenizer.ordinary else "bold"),
                 )
                 at += 1
-
-    def _tree(self, blocks: list[Block]) -> Iterator[Text]:
-        """Yields the blocks, and below each its parts, one line a part."""
-        line, dots = self.display.line, self.display.ellipsis
-        branch, last, bar = ("├── ", "└── ", "│   ") if self._fine else ("|-- ", "`-- ", "|   ")
-        content = [block for block in blocks if block.style_name != "meta"]
-        tops = groupby(enumerate(content), key=lambda pair: pair[1].top or -pair[0])
-        groups = [[block for _, block in numbered] for _, numbered in tops]
-        for n, group in enumerate(groups, 1):
-            yield self._branch(last if n == len(groups) else branch, group)
-            inner = "    " if n == len(groups) else bar
-            parts = [(b, chunk) for b in group for chunk in b.chunks if not chunk.is_tag]
-            for i, (block, chunk) in enumerate(parts, 1):
-                kind = chunk.inline or (block.kind if block.nested else "text")
-                lead = inner + (last if i == len(parts) else branch)
-                row = Text.assemble((lead, "dim"), (f"{line(kind)} ", "cyan"))
-                text = quoted(chunk.event.text.encode("utf-8", "surrogatepass"), self.display)
-                room = max(20, self._width - row.cell_len)
-                yield row.append(text if len(text) <= room else text[: room - len(dots)] + dots)
-        for block in blocks:
-            if block.style_name == "meta":
-                words = " ".join(chunk.event.text.strip() for chunk in block.chunks)
-                yield Text(line(f"{block.title}: {words}"), "dim")
-
-    def _branch(self, lead: str, group: list[Block]) -> Text:
-        colour = _COLOURS.get(group[0].style_name, "default")
-        title = self.display.line(group[0].title), f"bold {colour}"
-        row = Text.assemble((lead, "dim"), title)
-        segments = [chunk.segment for b in group for chunk in b.chunks if chunk.segment is not None]
-        if segments:
-            total, trained = sum(len(s.ids) for s in segments), sum(sum(s.losses) for s in segments)
-            row.append(f"  {counted(total, 'token')}, {trained} trained", "dim")
-        return row
 
 
 def summary(item: Item) -> str:

@@ -38,7 +38,7 @@ from tests.support.strategies import (
     records,
 )
 
-VIEWS = ["chat", "mask", "ids", "tree"]
+VIEWS = ["chat", "mask", "ids"]
 DISPLAY = Display(io.StringIO())
 ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))", re.DOTALL)
 

@@ -218,25 +218,6 @@ def test_half_characters_are_bytes(view: Any, data: Any) -> None:
     assert "\x1b" not in out
 
 
-def test_tree(view: Any) -> None:
-    _, out, _ = view(PHASE5 + ":4", "--tree")
-    assert [row.rstrip() for row in out.splitlines()][1:] == [
-        "├── system  7 tokens, 0 trained",
-        '│   └── text "You are MyPT."',
-        "├── user  35 tokens, 0 trained",
-        '│   ├── user_context "Document: \\"Fees\\"\\nUp to 8 m: 12. Up to 12 m: 19."',
-        '│   └── text "Compare the fees for 8 m and 12 m."',
-        "└── assistant  40 tokens, 40 trained",
-        '    ├── think "19 - 12 = 7"',
-        '    ├── text "A boat of 8 m pays 12 "',
-        '    ├── cite "Fees"',
-        '    ├── text ", one of 12 m pays 19 "',
-        '    ├── cite "Fees"',
-        '    └── text "; the difference is 7."',
-        "not in the text: language: en",
-    ]
-
-
 @pytest.mark.parametrize("layout", [None, "compact", "lines"])
 def test_text_is_the_text_alone(view: Any, layout: str | None) -> None:
     arguments = ["--layout", layout] if layout else []
@@ -368,7 +349,7 @@ def test_broken_records_are_shown_as_far_as_can_be(view: Any, number: int) -> No
 )  # fmt: skip
 def test_anything_can_be_viewed(view: Any, data: Any, raw: bytes) -> None:
     path = data(raw + b"\n")
-    for option in ([], ["--mask"], ["--ids"], ["--tree"], ["--text"]):
+    for option in ([], ["--mask"], ["--ids"], ["--text"]):
         status, out, err = view(path, "--dialect", "mypt", *option)
         assert status == 1, option
         assert "error[MYP" in out + err, option
@@ -482,7 +463,7 @@ def test_streams_that_lack_characters(encoding: str) -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding)
     item = record(Checker(D), talk("漢 \U0001f469", "ü").strip(), 1, "f")
-    for name in ("chat", "mask", "ids", "tree"):
+    for name in ("chat", "mask", "ids"):
         Terminal(stream).show(item, name)
     stream.flush()
     assert raw.getvalue().decode(encoding)
