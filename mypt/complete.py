@@ -5,7 +5,7 @@ from argparse import Action
 from collections.abc import Mapping, Sequence
 
 from mypt import table
-from mypt_cli.completion import SCRIPTS
+from mypt_cli.completion import SHELLS
 from mypt_cli.parser import visible
 
 _FILES = ("FILE", "DIR", "PATH", "GLOB", "OUT", "CHECKPOINT", ".jsonl", ".html")
@@ -33,7 +33,7 @@ def candidates(words: Sequence[str]) -> tuple[dict[str, str], bool]:
         if len(before) == 1 or before[1:] == ["help"]:
             return _begin(table.ABOUT | {"--help": "", "--version": ""}, word), False
         if before[1:] == ["completion"]:
-            return _begin(dict.fromkeys(SCRIPTS, ""), word), False
+            return _begin(dict.fromkeys(SHELLS, ""), word), False
         name, before = before[1], before[1:]
     name = name.removeprefix("mypt-")
     if name not in table.MODULES:

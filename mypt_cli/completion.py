@@ -9,47 +9,12 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
 
-_BASH = """\
-_mypt() {{
-  local IFS=$'\\n' lines
-  lines=($(mypt complete bash "${{COMP_WORDS[@]:0:COMP_CWORD+1}}" 2>/dev/null))
-  COMPREPLY=("${{lines[@]:1}}")
-  [[ ${{lines[0]}} != files ]] || COMPREPLY+=($(compgen -f -- "${{COMP_WORDS[COMP_CWORD]}}"))
-}}
-complete -o filenames -F _mypt {names}
-"""
-_ZSH = """\
-#compdef {names}
-_mypt() {{
-  local -a lines
-  lines=("${{(@f)$(mypt complete zsh "${{(@)words[1,CURRENT]}}" 2>/dev/null)}}")
-  [[ $lines[1] != files ]] || _files
-  shift lines
-  (( $#lines == 0 )) || _describe word lines
-}}
-if [[ $funcstack[1] == _mypt ]]; then
-  _mypt "$@"
-else
-  (( $+functions[compdef] )) || {{ autoload -U compinit && compinit -i }}
-  compdef _mypt {names}
-fi
-"""
-_FISH = """\
-function __mypt_complete
-  set -l word (commandline -ct)
-  set -l lines (mypt complete fish (commandline -opc) "$word" 2>/dev/null)
-  printf '%s\\n' $lines[2..-1]
-  test "$lines[1]" != files; or __fish_complete_path "$word"
-end
-for name in {names}
-  complete -c $name -f -a '(__mypt_complete)'
-end
-"""
-SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+SHELLS = ("bash", "zsh", "fish")
 _EPILOG = """\
 examples:
   bash:  eval "$(mypt completion bash)"
@@ -69,10 +34,11 @@ def command(name: str, completed: Iterable[str]) -> Command:
 
 
 def _options(out: Parser) -> None:
-    out.group("input")("SHELL", "bash, zsh or fish", dest="shell", choices=[*SCRIPTS])
+    out.group("input")("SHELL", "bash, zsh or fish", dest="shell", choices=SHELLS)
 
 
 def _print_script(options: Namespace, *, completed: Iterable[str]) -> int:
     names = " ".join(["mypt", *(f"mypt-{name}" for name in completed)])
-    sys.stdout.write(SCRIPTS[options.shell].format(names=names))
+    script = Path(__file__).parent / "assets" / f"completion.{options.shell}"
+    sys.stdout.write(script.read_text(encoding="utf-8").replace("NAMES", names))
     return 0

@@ -14,34 +14,7 @@ from mypt_cli.store.gguf import model_path
 
 PROG = "mypt-lint "
 _PAGE_WIDTH = 100  # cells of a terminal that a page takes at most
-STARTER = """\
-# Settings; `mypt-lint --show-settings` says what holds and why. Lines with # are suggestions.
-
-{first}
-fail-on = "error"                  # or "warning", "info"
-# max-tokens = 2048                # longer episodes are reported
-# ignore = ["blank-content"]       # codes (MYP314), families (MYP3) or names
-# baseline = "mypt-baseline.jsonl" # made with: mypt-lint --write-baseline mypt-baseline.jsonl data/
-# exclude = ["drafts/"]            # left out of folders, written as in .gitignore
-# data-set = true                  # compare the episodes of all files too
-
-# [severity]
-# unknown-tool = "error"
-
-# [max-rate]                       # rules that may find faults in a share of the records
-# MYP353 = "0.5%"
-
-# [metadata]                       # top-level keys that are known, and mean nothing
-# keys = ["id", "source"]
-
-# [tools.search]                   # declared tools; schemas of arguments and result
-# arguments = {{ type = "object", required = ["query"] }}
-
-# [files."data/phase3/"]           # settings for some files; later sections win
-# phase = 3
-"""
-
-
+STARTER = Path(__file__).parent / "starter.toml"
 ABOUT = {
     "explain": "Say what a rule finds, why it matters, and show what is wrong and what is right.",
     "rules": "List all rules.",
@@ -190,7 +163,7 @@ def _init(chosen: argparse.Namespace) -> int:
     if shape:
         first = f'records = "{shape}"\n# dialect = "{dialects[0].name}"  # as a format, too'
     with open(path, "x", encoding="utf-8") as out:
-        out.write(STARTER.format(first=first))
+        out.write(STARTER.read_text(encoding="utf-8").replace("\n\n", f"\n\n{first}\n", 1))
     print(f"{path} written, for {about(shape) if shape else dialect}.")
     return 0
 

@@ -7,7 +7,10 @@ with `{`, so `[` and an object after it is an array, whatever white space is bet
 
 import json
 import re
+import tomllib
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from mypt_cli.jsonl.line import BOM
@@ -16,6 +19,7 @@ Kind = Literal["lines", "array", "object", "parquet", "other"]
 HEAD = 1 << 16  # bytes looked at
 _OTHER_HEAD = 512  # bytes that decide what else a file is
 MAGIC = b"PAR1"
+_TABLE = Path(__file__).with_name("other_files.toml")
 _SPACE = b" \t\r\n"
 _STRING = r'"(?:[^"\\\n]|\\["\\/bfnrt])*+"'
 _WRAPPED = re.compile(  # the first key of an object that holds objects, after keys of plain values
@@ -34,45 +38,17 @@ _RECORD_KEYS: dict[str, type | tuple[type, ...]] = {
 
 
 class OtherFile(NamedTuple):
-    """What a file is that holds no JSON, and how to get JSONL from it.
-
-    Without this, each line of such a file would be an error, and a fix that ends its last line
-    would damage it.
-    """
+    """What a file is that holds no JSON, and how to get JSONL from it."""
 
     what: str
     advice: str
 
 
-_UNPACK = "unpack it first"
-_JSONL = "convert it to JSONL, one record a line"
-_OTHER_FILES: tuple[tuple[bytes, OtherFile], ...] = (  # how they begin, and what they are
-    (rb"\x1f\x8b", OtherFile("gzip data", 'end its name with ".gz", and it is read packed')),
-    (rb"\x28\xb5\x2f\xfd", OtherFile("zstandard data", 'end its name with ".zst", and it is read')),
-    (rb"PK\x03\x04", OtherFile("a ZIP archive", _UNPACK)),
-    (rb"BZh[1-9]", OtherFile("bzip2 data", f"{_UNPACK}: bunzip2")),
-    (rb"\xfd7zXZ\0", OtherFile("xz data", f"{_UNPACK}: unxz")),
-    (rb"ARROW1", OtherFile("an Arrow file", f"{_JSONL}, or save it as Parquet")),
-    (
-        rb"\xff\xfe\0\0|\0\0\xfe\xff|[\[{]\0\0\0|\0\0\0[\[{]",
-        OtherFile("text in UTF-32", "convert the file: iconv -f UTF-32 -t UTF-8"),
-    ),
-    (
-        rb"version https://git-lfs\.github\.com/spec/",
-        OtherFile("a pointer of Git LFS", "fetch the data that it names: git lfs pull"),
-    ),
-    (
-        rb"(?i:\s*(?:<!doctype\s+html|<html)[\s>])",
-        OtherFile(
-            "an HTML page", "download the data again: this is a login, an error or a file's page"
-        ),
-    ),
-    (
-        rb'"?[A-Za-z_][\w .-]*"?(?:[,;\t]"?[A-Za-z_][\w .-]*"?)+\r?\n',
-        OtherFile("a table of text (CSV)", f"{_JSONL}: pandas.read_csv and to_json do"),
-    ),
-)
-_PATTERNS = tuple((re.compile(pattern), kind) for pattern, kind in _OTHER_FILES)
+@cache
+def _other_files() -> list[tuple[re.Pattern[bytes], OtherFile]]:
+    """Returns how such files begin, and what they are."""
+    rows = tomllib.loads(_TABLE.read_text(encoding="utf-8"))["file"]
+    return [(re.compile(r["begins"].encode()), OtherFile(r["what"], r["advice"])) for r in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +102,7 @@ def other_file(head: bytes) -> OtherFile | None:
     (None, None)
     """
     head = head[:_OTHER_HEAD].removeprefix(BOM)
-    return next((kind for pattern, kind in _PATTERNS if pattern.match(head)), None)
+    return next((kind for pattern, kind in _other_files() if pattern.match(head)), None)
 
 
 def _array(body: bytes, *, ended: bool) -> Layout | None:

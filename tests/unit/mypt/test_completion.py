@@ -14,7 +14,7 @@ import pytest
 from mypt.lint.cli import main
 from mypt.lint.commands import ABOUT
 from mypt.table import MODULES
-from mypt_cli.completion import SCRIPTS
+from mypt_cli.completion import SHELLS
 from tests.support.children import default_signals
 from tests.support.examples import either
 
@@ -40,7 +40,7 @@ def folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """A folder with two files of data, and next to it the scripts."""
-    for shell in SCRIPTS:
+    for shell in SHELLS:
         assert main(["completion", shell]) == 0
         script = capsys.readouterr().out
         assert all(f"mypt-{name}" in script for name in MODULES)
