@@ -30,6 +30,7 @@ from mypt_spec.extra_keys import METADATA, UNKNOWN, extra_key
 from mypt_spec.findings import Finding, with_help
 
 _FORM = ("role", "type")  # keys for the way a value is written, which canonical records change
+_LEFT_OUT = {"MYP280", "MYP283", "MYP284", "MYP285"}  # findings about what is not read of traces
 _MOVED = {"MYP250"}  # findings about parts that are elsewhere in the canonical record
 ReadFunction = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
 
@@ -385,7 +386,15 @@ def reader(
         a_judge = judge or DialectJudge(source)
         return lambda value: _in_steps(value, source, bridge, a_judge, counting)
 
-    return lambda value: _chat_steps(value, read_chat(value, name), name, takes, kinds)
+    def of_shape(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
+        source_chat = read_chat(value, name)
+        conversation, findings, losses = _chat_steps(value, source_chat, name, takes, kinds)
+        left_out = [f for f in source_chat.findings if f.code in _LEFT_OUT]
+        return conversation, findings, [
+            *losses, *(Loss(f.name, f.pointer, f.message) for f in left_out),
+        ]  # fmt: skip
+
+    return of_shape
 
 
 def _chat_steps(

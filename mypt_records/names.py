@@ -2,7 +2,7 @@
 
 NAMES = (
     "openai", "sharegpt", "alpaca", "completion", "preference", "kto", "prompt", "turns", "text",
-    "plain",
+    "plain", "anthropic", "gemini", "responses", "atif", "claude-code", "codex", "pi", "sts",
 )  # fmt: skip
 OTHER = "other"  # a shape that is not read
 DETECTABLE = (*NAMES, OTHER)

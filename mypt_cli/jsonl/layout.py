@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from mypt_cli.jsonl.line import BOM
 
-Kind = Literal["lines", "array", "object", "parquet", "other"]
+Kind = Literal["lines", "array", "object", "parquet", "events", "other"]
 HEAD = 1 << 16  # bytes looked at
 _OTHER_HEAD = 512  # bytes that decide what else a file is
 MAGIC = b"PAR1"
@@ -35,6 +35,12 @@ _RECORD_KEYS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("instruction", "completion"), str),
     **dict.fromkeys(("prompt", "chosen", "rejected"), (str, list)),
 }
+
+# Keys of the first event of a trace, of which each line is an event and the file one record.
+EVENT_KEYS = (
+    *({"type", key} for key in ("sessionId", "leafUuid", "snapshot", "parentUuid", "payload")),
+    *({"type", "id", key} for key in ("cwd", "harness")),
+)
 
 
 class OtherFile(NamedTuple):
@@ -64,7 +70,7 @@ class Layout:
     other: OtherFile | None = field(default=None, repr=False)
 
 
-LINES, ARRAY = Layout("lines"), Layout("array")
+LINES, ARRAY, EVENTS = Layout("lines"), Layout("array"), Layout("events")
 
 
 def layout_of(head: bytes, *, ended: bool) -> Layout | None:
@@ -121,9 +127,23 @@ def _array(body: bytes, *, ended: bool) -> Layout | None:
 
 def _is_conversation(line: bytes) -> bool:
     value = _loaded(line)
-    return isinstance(value, list) and all(
-        isinstance(m, dict) and not {"role", "from"}.isdisjoint(m) and not is_record(m)
-        for m in value
+    return isinstance(value, list) and (
+        _is_event(value[:1])
+        or all(
+            isinstance(m, dict) and not {"role", "from"}.isdisjoint(m) and not is_record(m)
+            for m in value
+        )
+    )
+
+
+def _is_event(values: list[Any]) -> bool:
+    """Returns whether values begin with the first event of a trace."""
+    return any(
+        isinstance(value, dict)
+        and isinstance(value.get("type"), str)
+        and any(value.keys() >= keys for keys in EVENT_KEYS)
+        and not {"messages", "text", "conversations", "contents"} & value.keys()
+        for value in values[:1]
     )
 
 
@@ -139,6 +159,8 @@ def _object(head: bytes, *, ended: bool) -> Layout:
     text = head[:HEAD].decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
     first, _, after = text.partition("\n")
     first, after = first.rstrip(), after.lstrip()
+    if _is_event([_first_value(first)]):
+        return EVENTS
     if first.endswith("}") and after.startswith("{") and isinstance(_loaded(first), dict):
         return LINES
     wrapped = _WRAPPED.match(text)

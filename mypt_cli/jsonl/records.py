@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from shlex import quote
 
 from mypt_cli.jsonl.blocks import (
@@ -27,6 +28,8 @@ from mypt_cli.jsonl.blocks import (
 from mypt_cli.jsonl.compression import BrokenDataError, FileReader
 from mypt_cli.jsonl.layout import HEAD, LINES, Layout, layout_of, records_in_array
 from mypt_spec.findings import Finding
+
+_CUT = "copy the trace again from its source, or delete the line, which is no whole event"
 
 
 def record_blocks(
@@ -49,6 +52,8 @@ def record_blocks(
         layout, pieces = _detect_layout(content(source, reader, block_size))
         if layout.kind == "lines":
             yield from cut_lines(pieces, reader, max_line=max_line)
+        elif layout.kind == "events":
+            yield from _as_one(cut_lines(pieces, reader, max_line=max_line), max_line)
         elif layout.kind == "array":
             from mypt_cli.jsonl.array import cut_array  # loaded only where it is needed
 
@@ -66,6 +71,27 @@ def record_blocks(
             yield Block(b"", 1, reader.offset, broken=message, kind="other", fault=fault)
         else:
             yield _in_object(layout, source, reader.offset)
+
+
+def _as_one(lines: Iterator[Block], max_line: int) -> Iterator[Block]:
+    """Yields the lines of a trace as one record: the list of their values."""
+    data, position = b"", 0
+    for block in lines:
+        data, position = data + block.data, block.position
+        if block.broken or block.too_long or len(data) > max_line:
+            size = 0 if block.broken else max(block.too_long, len(data))
+            yield replace(block, data=data[:HEAD], first_row=1, too_long=size)
+            return
+    data = data.rstrip()
+    row, last = data.count(b"\n") + 1, data.rpartition(b"\n")[2]
+    if not last.endswith(b"}"):
+        fault = Finding("MYP286", "the trace ends inside of this event", help=_CUT)
+        at = (Origin(row, 1, last[:HEAD]),)
+        yield Block(b"", 1, position, broken=fault.message, kind="array", origins=at, fault=fault)
+        return
+    raw = b"[" + data.replace(b"\n", b",\n") + b"]"
+    record = raw.replace(b"\n", b" ") + b"\n"
+    yield Block(record, 1, position, kind="array", origins=(Origin(1, 0, raw),))
 
 
 def record_ranges(source: Source, *, size: int) -> list[tuple[int, int]]:

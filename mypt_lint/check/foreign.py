@@ -33,7 +33,7 @@ def check_foreign(
     from mypt_records.written import read_out
 
     shape_here = shape_of(record)
-    if shape_here not in ("", shape):
+    if shape_here not in ("", shape, getattr(SHAPES[shape], "ALSO", "")):
         about = SHAPES[shape_here].ABOUT
         message = f"this is one of {about}; the file has {SHAPES[shape].ABOUT}"
         return None, [Finding("MYP113", message, help="one file, one shape: move it")]

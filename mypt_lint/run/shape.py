@@ -79,9 +79,12 @@ def guessed(records: Sequence[object], name: str, *, definite: bool) -> str:
     The dialect `name` is preferred where it is better; if it is `definite`, also where it is as
     good or safe fixes are enough; another one only where it is better, and then without any error.
     """
-    from mypt_records.shapes import read, shape_of
+    from mypt_records.shapes import SHAPES, read, shape_of
 
     shapes = Counter(map(shape_of, records))
+    for each in [*shapes]:
+        if also := getattr(SHAPES.get(each), "ALSO", ""):
+            shapes[each] += shapes.pop(also, 0)
     none = shapes.pop("", 0)
     shape, count = max(shapes.items(), key=lambda item: item[1], default=("", 0))
     if count <= none:

@@ -6,6 +6,7 @@ from typing import Any, Protocol, cast
 
 from mypt_records.chat import Chat
 from mypt_records.names import DETECTABLE, TEXTS
+from mypt_records.shapes.tables import tables
 from mypt_spec.bodies.strict_json import a_kind_of, faults
 from mypt_spec.findings import Finding
 
@@ -31,19 +32,20 @@ class Shape(Protocol):
 
 
 SHAPES: dict[str, Shape] = {
-    name: cast(Shape, import_module(f"{__name__}.{name}")) for name in DETECTABLE
+    name: tables().get(name) or cast(Shape, import_module(f"{__name__}.{name}"))
+    for name in DETECTABLE
 }
-_TURNS = "turns"  # records that are lists
+_OF_LISTS = ("turns", *(name for name, table in tables().items() if table.events))
 _LAST = (TEXTS, "plain")
 
 
 def shape_of(record: Any) -> str:
     """Returns the name of the shape that a record has the most signs of; empty for none."""
     if not isinstance(record, dict):
-        return _TURNS if SHAPES[_TURNS].fit(record) else ""
+        return next((name for name in _OF_LISTS if SHAPES[name].fit(record)), "")
     best, most = "", 0
     for name, shape in SHAPES.items():
-        if name == _TURNS or (name in _LAST and best):  # it takes time to look for tags
+        if name in _OF_LISTS or (name in _LAST and best):  # it takes time to look for tags
             continue
         signs = shape.fit(record)
         if signs > most:
@@ -57,8 +59,9 @@ def read(record: Any, shape: str) -> Chat:
     A value that is no object, or that strict JSON does not have, is a finding of the chat.
     """
     wrong = tuple([Finding(f.code, f.message, f.pointer) for f in faults(record)])
-    if not isinstance(record, dict) and not (shape == _TURNS and isinstance(record, list)):
-        finding = Finding("MYP101", f"the record is {a_kind_of(record)}, expected an object")
+    kind, expected = (list, "a list") if shape in _OF_LISTS else (dict, "an object")
+    if not isinstance(record, kind):
+        finding = Finding("MYP101", f"the record is {a_kind_of(record)}, expected {expected}")
         return Chat(shape, (), findings=(*wrong, finding))
     chat = SHAPES[shape].read(record)
     return replace(chat, findings=(*wrong, *chat.findings)) if wrong else chat

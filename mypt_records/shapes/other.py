@@ -36,30 +36,7 @@ def _first(value: Any) -> dict[str, Any]:
     return value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else {}
 
 
-def _blocks(record: dict[str, Any]) -> bool:
-    """Returns whether a message holds calls or results as Anthropic's blocks."""
-    messages = record.get("messages")
-    return isinstance(messages, list) and any(
-        isinstance(part, dict) and part.get("type") in ("tool_use", "tool_result")
-        for m in messages
-        if isinstance(m, dict) and isinstance(m.get("content"), list)
-        for part in m["content"]
-    )
-
-
 _KINDS = (
-    _Kind(
-        _blocks,
-        "records of Anthropic's API (blocks of content)",
-        'write each "tool_use" as "tool_calls" of its message, and each "tool_result" as a message '
-        'of the role "tool"',
-    ),
-    _Kind(
-        lambda record: "parts" in _first(record.get("contents")),
-        "records of Gemini (contents, parts)",
-        f'write each of "contents" as a message, with the role "assistant" for "model" and the '
-        f"texts of its parts as content: {_AS_MESSAGES}",
-    ),
     _Kind(
         lambda record: isinstance(record.get("input_ids"), list),
         "rows of tokens (input_ids)",

@@ -19,10 +19,7 @@ def fit(record: Any) -> int:
 
 def read(record: Any) -> Chat:
     reader = Reader()
-    if not isinstance(record, list):
-        reader.add("MYP101", "the record is not a list of messages", "")
-        record = []
-    elif not record:
+    if not record:
         reader.add("MYP104", "the record must be an array of messages that is not empty", "")
     messages = sharegpt.messages_of(record, "", reader)
     return reader.chat("turns", {}, messages, None, top=TOP, used=())

@@ -48,4 +48,13 @@ RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("turns", talk(HI, YO), GREETING),
     ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "history": [], "question": ""}, GREETING),
     ("sharegpt", {"conversations": [{"from": "human", "role": "user", "value": "Hi", "content": "Hi"}, {"from": "gpt", "value": "Yo", "content": ""}]}, GREETING),
+    ("gemini", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [{"text": "Yo"}]}]}, GREETING),
+    ("gemini", {"system_instruction": "S", "contents": [{"parts": [{"text": "Hi"}]}, {"role": "model", "parts": [{"text": "Yo"}]}]}, [("system", "S"), *GREETING]),
+    ("responses", {"input": "Hi", "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yo"}]}]}, GREETING),
+    ("responses", {"items": [{"type": "message", "role": "user", "content": "Hi"}, {"type": "message", "role": "assistant", "content": "Yo"}]}, GREETING),
+    ("atif", {"schema_version": "ATIF-v1.6", "agent": {"name": "x", "version": "1"}, "steps": [{"step_id": 1, "source": "user", "message": "Hi"}, {"step_id": 2, "source": "agent", "message": "Yo"}]}, GREETING),
+    ("claude-code", [{"type": "user", "sessionId": "s", "message": {"role": "user", "content": "Hi"}}, {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "Yo"}]}}], GREETING),
+    ("codex", [{"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}}, {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yo"}]}}], GREETING),
+    ("pi", [{"type": "session", "id": "1", "cwd": "/"}, {"type": "message", "message": {"role": "user", "content": "Hi"}}, {"type": "message", "message": {"role": "assistant", "content": [{"type": "text", "text": "Yo"}], "stopReason": "stop"}}], GREETING),
+    ("sts", [{"type": "session", "id": "1", "harness": "h"}, {"type": "message", "message": {"role": "user", "content": "Hi"}}, {"type": "message", "message": {"role": "assistant", "content": "Yo"}}], GREETING),
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from tests.support.build import assistant as a
 from tests.support.build import chat as o
 from tests.support.build import message
 from tests.support.build import user as u
+from tests.support.shapes import RECORDS
 
 Row = tuple[str, dict[str, Any], list[tuple[str, str]]]
 WEATHER = {
@@ -53,6 +54,7 @@ ARGS = "/messages/1/tool_calls/0/function/arguments"
 PARAMS = "/tools/0/function/parameters"
 
 
+BLOCK = {"type": "tool_result", "tool_use_id": "c1", "content": "4 C"}
 FORMAT = {"type": "json_schema", "json_schema": {"name": "x", "schema": WEATHER}}
 
 
@@ -528,4 +530,23 @@ CLEAN |= {
     "turns": [("messages", [s(), u(), a()]), ("ShareGPT", [H, G])],
     "plain": [("a sentence", {"text": "Once."}), ("an answer", {"text": "### Response:\n4", "language": "en"})],
 }  # fmt: skip
+# Tables of `traces.toml`; `test_traces.py` says more of them.
+SIMPLE |= {
+    "anthropic": [
+        ("a role", {"messages": [{"role": "robot", "content": [BLOCK]}, a()]}, [("MYP105", "/messages/0/role")]),
+        ("no name", {"messages": [u(), {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "input": {}}]}]}, [("MYP104", "/messages/1/content/0")]),
+        ("a result of no call", {"messages": [u(), {"role": "user", "content": [BLOCK]}, a()]}, [("MYP310", "/messages/1/content/0")]),
+    ],
+    "gemini": [("no text", {"contents": [{"parts": 5}]}, [("MYP104", "/contents/0/parts"), ("MYP104", "")])],
+    "responses": [
+        ("arguments", {"input": "x", "output": [{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{"}]}, [("MYP304", "/output/0/arguments")]),
+    ],
+    "atif": [("an unknown step", {"steps": [{"source": "robot"}]}, [("MYP280", "/steps/0"), ("MYP104", "")])],
+    **{name: [("no event", [5], [("MYP104", "/0"), ("MYP104", "")])] for name in ("claude-code", "codex", "pi", "sts")},
+}  # fmt: skip
+CLEAN |= {
+    name: [(f"{name} {i}", record) for i, (shape, record, _) in enumerate(RECORDS) if shape == name]
+    for name in SIMPLE.keys() - CLEAN.keys()
+}
+CLEAN["anthropic"] = [("an image", {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}, {"type": "text", "text": "x"}]}, {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "z"}, {"type": "text", "text": "y"}]}, a()]})]  # fmt: skip
 FAULTY = {"openai": OPENAI, "sharegpt": SHAREGPT, **SIMPLE}

@@ -42,7 +42,13 @@ def test_a_record_of_each_kind(shape: str, record: Any, expected: list[tuple[str
 
 
 def test_each_shape_has_records() -> None:
-    assert {shape for shape, _, _ in RECORDS} | {"text", "plain", "prompt", "other"} == set(SHAPES)
+    assert {shape for shape, _, _ in RECORDS} | {
+        "text",
+        "plain",
+        "prompt",
+        "other",
+        "anthropic",
+    } == set(SHAPES)
 
 
 def test_a_text_with_tags() -> None:

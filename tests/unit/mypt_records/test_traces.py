@@ -1,0 +1,231 @@
+"""Traces of agents, and requests of other servers: each says what the same OpenAI record says."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from io import BytesIO
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.layout import EVENT_KEYS, EVENTS, LINES, layout_of
+from mypt_cli.jsonl.records import record_blocks
+from mypt_convert import Converter
+from mypt_records.checks import findings
+from mypt_records.shapes import read, shape_of
+from mypt_records.shapes.tables import tables
+from mypt_spec.bodies.strict_json import value_at
+from tests.support.examples import examples
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+UPPER = {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}, "required": ["city"]}
+TOOL = {"name": "w", "description": "d"}
+ROME, DECLARED = '{"city": "Rome"}', {"type": "function", "function": TOOL | {"parameters": SCHEMA}}
+
+
+def event(kind: str, role: str, content: Any, **more: Any) -> dict[str, Any]:
+    session = {} if kind == "message" else {"sessionId": "s"}
+    return {"type": kind, **session, "message": {"role": role, "content": content}, **more}
+
+
+def item(kind: str, **payload: Any) -> dict[str, Any]:
+    return {"type": "response_item", "payload": {"type": kind, **payload}}
+
+
+def said(text: str, kind: str = "text") -> list[dict[str, Any]]:
+    return [{"type": kind, "text": text}]
+
+
+BLOCKS = [
+    [{"type": "thinking", "thinking": "T", "signature": "x"}, *said("I look."), {"type": "tool_use", "id": "t", "name": "w", "input": {"city": "Rome"}}],
+    [{"type": "tool_result", "tool_use_id": "t", "content": said("sun")}],
+]  # fmt: skip
+ITEMS: list[dict[str, Any]] = [
+    {"type": "reasoning", "summary": said("T", "summary_text")},
+    {"type": "message", "role": "assistant", "content": said("I look.", "output_text")},
+    {"type": "function_call", "call_id": "t", "name": "w", "arguments": ROME},
+    {"type": "function_call_output", "call_id": "t", "output": "sun"},
+    {"type": "message", "role": "assistant", "content": said("Sun.", "output_text")},
+]
+CALL = {"type": "toolCall", "id": "t", "name": "w", "arguments": {"city": "Rome"}}
+WEATHER: dict[str, Any] = {
+    "anthropic": {
+        "system": said("S"), "tools": [TOOL | {"input_schema": SCHEMA}, {"type": "web_search_20250305", "name": "web_search"}],
+        "messages": [
+            {"role": "user", "content": "Weather?"}, {"role": "assistant", "content": BLOCKS[0]},
+            {"role": "user", "content": BLOCKS[1]}, {"role": "assistant", "content": "Sun."},
+        ],
+    },
+    "gemini": {
+        "systemInstruction": {"parts": [{"text": "S"}]}, "tools": [{"functionDeclarations": [TOOL | {"parameters": UPPER}]}],
+        "contents": [
+            {"role": "user", "parts": [{"text": "Weather?"}]},
+            {"role": "model", "parts": [{"text": "T", "thought": True}, {"text": "I look."}, {"functionCall": {"id": "t", "name": "w", "args": {"city": "Rome"}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"id": "t", "name": "w", "response": "sun"}}]},
+            {"role": "model", "parts": [{"text": "Sun."}]},
+        ],
+    },
+    "responses": {"instructions": "S", "tools": [{"type": "function", **TOOL, "parameters": SCHEMA}, {"type": "web_search"}], "input": [{"role": "user", "content": "Weather?"}, *ITEMS[:4]], "output": ITEMS[4:]},
+    "atif": {
+        "schema_version": "ATIF-v1.6", "agent": {"name": "a", "version": "1", "tool_definitions": [DECLARED]},
+        "steps": [
+            {"source": "system", "message": "S"}, {"source": "user", "message": "Weather?"},
+            {"source": "agent", "message": "I look.", "reasoning_content": "T", "tool_calls": [{"tool_call_id": "t", "function_name": "w", "arguments": {"city": "Rome"}}], "observation": {"results": [{"source_call_id": "t", "content": "sun"}]}},
+            {"source": "agent", "message": "Sun."},
+        ],
+    },
+    "claude-code": [
+        event("user", "user", "Weather?"), *(event("assistant", "assistant", [block]) for block in BLOCKS[0]),
+        event("user", "user", BLOCKS[1]), event("assistant", "assistant", said("Sun.")),
+    ],
+    "codex": [
+        {"type": "session_meta", "payload": {"id": "x", "base_instructions": {"text": "S"}}}, item("message", role="user", content=said("Weather?", "input_text")),
+        {"type": "event_msg", "payload": {"type": "user_message", "message": "Weather?"}}, *({"type": "response_item", "payload": i} for i in ITEMS),
+    ],
+    "pi": [
+        {"type": "session", "id": "1", "cwd": "/"}, event("message", "user", said("Weather?")),
+        event("message", "assistant", [{"type": "thinking", "thinking": "T"}, *said("I look."), CALL]),
+        {"type": "message", "message": {"role": "toolResult", "toolCallId": "t", "toolName": "w", "content": said("sun")}}, event("message", "assistant", said("Sun.")),
+    ],
+    "sts": [
+        {"type": "session", "id": "1", "harness": "h"}, event("message", "system", "S"), event("message", "user", "Weather?"),
+        {"type": "message", "message": {"role": "assistant", "content": "I look.", "reasoningContent": "T", "toolCalls": [{"id": "t", "function": {"name": "w", "arguments": ROME}}]}},
+        {"type": "message", "message": {"role": "tool", "toolCallId": "t", "content": "sun"}}, event("message", "assistant", "Sun."),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", WEATHER)
+def test_a_conversation_with_a_call(shape: str) -> None:
+    record = WEATHER[shape]
+    assert shape_of(record) == shape
+    chat = read(record, shape)
+    assert [f.code for f in findings(chat)] in ([], ["MYP134"])
+    assert [(m.role, m.text) for m in chat.messages if m.role != "system"] == [
+        ("user", "Weather?"), ("assistant", "I look."), ("tool", "sun"), ("assistant", "Sun."),
+    ]  # fmt: skip
+    for _, text in chat.texts():
+        assert value_at(record, text.at) == text.text
+    out = Converter(shape, "qwen3").record(record)
+    assert out.record is not None, out.findings
+    assert out.losses == ()
+    assert out.record.get("tools", [DECLARED]) == [DECLARED]
+    answer = next(m for m in out.record["messages"] if m["role"] == "assistant")
+    assert (answer["reasoning_content"], answer["tool_calls"][0]["function"]) == (
+        "T", {"name": "w", "arguments": {"city": "Rome"}},
+    )  # fmt: skip
+
+
+def test_every_table_has_a_conversation() -> None:
+    assert set(WEATHER) == set(tables())
+
+
+USER, ANSWER = event("user", "user", "Q"), event("assistant", "assistant", said("A"))
+STOP = {"type": "event_msg", "payload": {"type": "turn_aborted"}}
+OPEN = event("assistant", "assistant", BLOCKS[0][2:])
+
+
+@pytest.mark.parametrize(
+    ("record", "expected", "roles"),
+    [
+        ([USER, ANSWER, {"type": "novel"}, {"type": "novel"}], [("MYP280", "/2")], "ua"),
+        ([USER, event("assistant", "assistant", [{"type": "novel"}, *said("A")])], [("MYP280", "/1/message/content/0")], "ua"),
+        ([USER, ANSWER, event("user", "user", "Summary", isCompactSummary=True), ANSWER], [("MYP281", "/2")], "uaua"),
+        ([USER, event("user", "user", "Sub", isSidechain=True), event("assistant", "assistant", said("B"), isSidechain=True), ANSWER], [("MYP283", "/1")], "ua"),
+        ([event("user", "user", "Sub", isSidechain=True), event("assistant", "assistant", said("B"), isSidechain=True)], [], "ua"),
+        ([USER, OPEN, event("user", "user", said("[Request interrupted by user]")), ANSWER], [("MYP282", "/2/message/content/0/text")], "ua"),
+        ([USER, event("assistant", "assistant", [{"type": "redacted_thinking", "data": "x"}]), ANSWER], [("MYP284", "/1/message/content/0")], "ua"),
+        ([event("user", "user", "Q", parentUuid="0"), ANSWER, event("user", "user", "R", parentUuid="1"), ANSWER, event("user", "user", "S", parentUuid="1"), ANSWER], [("MYP285", "/4")], "uaua"),
+        ([*WEATHER["codex"][:-2], STOP, *WEATHER["codex"][1:2], *WEATHER["codex"][-1:]], [("MYP282", "/6/payload")], "suaua"),
+        ([*WEATHER["pi"][:2], event("message", "assistant", []) | {"message": {"role": "assistant", "content": [], "stopReason": "aborted"}}, *WEATHER["pi"][1:2], *WEATHER["pi"][-1:]], [("MYP282", "/2/message")], "ua"),
+        ([USER, 4, ANSWER], [("MYP104", "/1")], "ua"),
+        ([{"type": "session_meta", "payload": {"id": "x"}}], [("MYP104", "")], ""),
+    ],
+)  # fmt: skip
+def test_what_is_no_part_of_the_conversation(
+    record: Any, expected: list[tuple[str, str]], roles: str
+) -> None:
+    """It is a finding at its event, and other events are read all the same."""
+    chat = read(record, shape_of(record))
+    assert [(f.code, f.pointer) for f in chat.findings] == expected
+    assert "".join(message.role[0] for message in chat.messages) == roles
+
+
+def test_a_stopped_answer_is_context() -> None:
+    """It has the weight 0; a call of it that never ran is left out."""
+    chat = read([USER, event("assistant", "assistant", BLOCKS[0][1:]), event("user", "user", "[Request interrupted by user]"), USER, ANSWER], "claude-code")  # fmt: skip
+    first, stopped, _, last = chat.messages
+    assert (stopped.text, stopped.calls, stopped.weight and stopped.weight.value) == ("I look.", (), 0)  # fmt: skip
+    assert (first.weight, last.weight) == (None, None)
+
+
+def test_a_free_text_of_a_tool_is_an_argument() -> None:
+    record = [item("message", role="user", content="Q"), item("custom_tool_call", call_id="1", name="patch", input="*** Begin"), item("custom_tool_call_output", call_id="1", output="ok"), item("message", role="assistant", content="A")]  # fmt: skip
+    (call,) = read(record, "codex").messages[1].calls
+    assert call.arguments is not None
+    assert call.arguments.value == {"input": "*** Begin"}
+
+
+def test_an_openai_record_among_those_of_anthropic() -> None:
+    """One without blocks is read; one with calls that only OpenAI has is a fault."""
+    plain = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}  # fmt: skip
+    assert not read(plain, "anthropic").findings
+    plain["messages"][1]["tool_calls"] = "x"
+    assert [f.code for f in read(plain, "anthropic").findings] == ["MYP103"]
+
+
+def lines(record: list[Any]) -> bytes:
+    return b"".join(json.dumps(each).encode() + b"\n" for each in record)
+
+
+@pytest.mark.parametrize("shape", [name for name, table in tables().items() if table.events])
+def test_a_file_of_events_is_one_record(shape: str) -> None:
+    data = lines(WEATHER[shape])
+    assert layout_of(data, ended=True) == EVENTS
+    for stream in (data, data.rstrip(), data.replace(b"\n", b"\r\n")):
+        (block,) = record_blocks(Source("x", stream=BytesIO(stream)))
+        assert json.loads(block.data) == WEATHER[shape]
+    (row,) = record_blocks(Source("x", stream=BytesIO(json.dumps(WEATHER[shape]).encode())))
+    assert (row.kind, json.loads(row.data)) == ("lines", WEATHER[shape])
+
+
+def test_the_layout_knows_the_signs_of_all_tables() -> None:
+    signs = chain.from_iterable(t.signs for t in tables().values() if t.events)
+    assert {frozenset(sign) for sign in signs} == {frozenset(keys) for keys in EVENT_KEYS}
+
+
+@pytest.mark.parametrize("record", [{"type": "x", "payload": 1, "messages": []}, {"type": 1, "sessionId": "s"}, {"id": 1, "cwd": "/"}])  # fmt: skip
+def test_a_record_is_no_event(record: dict[str, Any]) -> None:
+    assert layout_of(lines([record, record]), ended=True) == LINES
+
+
+def test_a_trace_that_is_cut() -> None:
+    (block,) = record_blocks(Source("x", stream=BytesIO(lines(WEATHER["codex"])[:-20])))
+    assert block.fault is not None
+    assert block.origins[0].row == len(WEATHER["codex"])
+    assert block.fault.code == "MYP286"
+
+
+@settings(max_examples=examples(400))
+@given(st.data())
+def test_any_record_is_read(data: st.DataObject) -> None:
+    """A value is replaced by any other, anywhere, and there are findings and no exception."""
+    shape = data.draw(st.sampled_from(sorted(WEATHER)))
+    record = json.loads(json.dumps(WEATHER[shape]))
+    parent, value = None, record
+    for _ in range(data.draw(st.integers(1, 6))):
+        if not isinstance(value, dict | list) or not value:
+            break
+        keys = sorted(value) if isinstance(value, dict) else range(len(value))
+        parent, key = value, data.draw(st.sampled_from(list(keys)))
+        value = value[key]
+    assert parent is not None
+    parent[key] = data.draw(st.sampled_from([None, 1, "", "x", [], {}, [1], ["x"], {"type": "text"}, {"type": 4}, [[]]]))  # fmt: skip
+    chat = read(record, shape)
+    assert Counter(f.code for f in findings(chat)) is not None
+    Converter(shape, "qwen3").record(record)
