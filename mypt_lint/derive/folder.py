@@ -174,6 +174,13 @@ def _grammar(name: str, shape: Shape) -> str:
         if tools.one_block:
             rules["user"] += " ANSWER_OPEN"
             rules |= {n: rules[n].removeprefix("ANSWER_OPEN ") for n in ("answer", "asked")}
+        if tools.late:
+            asked, end = rules.pop("asked").removeprefix(f"{thought} "), f" {ends['answer']}"
+            step, after = f"{asked} results TEXT*", f"(TEXT* | step+ | step* thinking TEXT+){end}"
+            after = after if thought else f"(TEXT* | step+){end}"
+            rules |= dict.fromkeys(("turn", "last"), f"user {thought} {after}")
+            rules |= {"step": f"{step} {thought}"}
+            rules |= {"thinking": f"{step} thought"} if thought else {}
     in_place = shape.ends and "answer" in ends
     if in_place:  # of END
         last = rules["answer"].removesuffix(ends["answer"])
@@ -215,6 +222,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
     for piece, block in blocks_of(shape).items():
         opened = piece == "thought" and shape.opens
         kind, spelling = kinds[piece], pieces(block.opener, special)
+        if piece == "answer" and shape.unprompted:
+            spelling[0] |= {"prompts": False}
         row: dict[str, Any] = {"name": f"{piece.upper()}_OPEN", "spelling": spelling}
         row |= {"opens": kind, "doc": f"Opens {kind}."}
         row |= {"strip": block.strip} if block.strip else {}
@@ -296,6 +305,7 @@ def _records(shape: Shape) -> str:
     if (tools := shape.tools) is not None:
         before = "system" if tools.place == "before" else tools.place.partition(" ")[0]
         out += _rows({"tools_before": before} if before in ("system", "last") else {})
+        out += _rows({"text_after_results": True} if tools.late else {})
         texts |= {"before": tools.definitions.opener} if tools.place.endswith("question") else {}
         texts |= {"after": tools.beside} if tools.place == "before" and tools.beside else {}
     defaults = {} if shape.default is None else {"system": shape.default}

@@ -89,6 +89,8 @@ class ToolsLearner:
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
         tools, end = self._first(tools), self.shape.answer.closer
         tools = replace(tools, waits=tools.one_block and not calls[4].endswith(end))
+        late = self._text(steps()).replace(_A, _X + _A) == self._text(steps(_X))
+        tools = replace(tools, late=tools.waits and late)
         if tools.one_block and not (tools.waits or tools.call.closer.endswith(end)):
             tools = replace(tools, call=replace(tools.call, closer=tools.call.closer + end))
         shape = replace(self.shape, each=self.each and not self.shape.always)

@@ -16,7 +16,7 @@ from mypt_spec import Dialect, Episode
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.episode import events_of
-from mypt_spec.states import result_opener
+from mypt_spec.states import in_prompts, result_opener
 
 _COMPARED = 10  # conversations of a level whose masks and ids are compared
 
@@ -69,7 +69,8 @@ def prove(
     """Returns a level with what is proved of it on conversations with these seeds.
 
     Those that both refuse do not count. Blank texts, and texts that the template leaves out, are
-    excused if the format refuses them. `model` has the vocabulary for ids.
+    excused if the format refuses them, and so are equal texts for which the template's prompt ends
+    the turn of the model. `model` has the vocabulary for ids.
     """
     for seed in range(seeds[0], seeds[0] + 3 * len(seeds)):
         if level.count == len(seeds):
@@ -98,7 +99,15 @@ def prove(
         prompt = render.text(messages[:-1], tools, "prompt", clock=clock, **options) or ""
         how = "the template refuses it" if theirs is None else ""
         how = how or _difference("the text", ours, theirs or "")
-        how = how or _difference("the prompt", _prompt(dialect, episode), prompt)
+        ours, closer = (
+            _prompt(dialect, episode),
+            dialect.table.closers.get(episode.messages[-1].role),
+        )
+        is_over = closer and closer.bare.strip() and prompt.rstrip().endswith(closer.bare.strip())
+        if not how and is_over and prompt != ours:
+            level.excused["prompts after which no model writes"] += 1
+            continue
+        how = how or _difference("the prompt", ours, prompt)
         if not how and model and clock == "now" and seed - seeds[0] < _COMPARED:
             aligned = render.aligned(messages, tools, **record_options)
             how = "" if aligned is None else _masked(dialect, aligned, episode)
@@ -151,14 +160,16 @@ def _prompt(dialect: Dialect, episode: Episode) -> str:
         while table.marks.get(messages[-1].role) or table.openers[messages[-1].role].by_model:
             del messages[-1]
         end = len(list(events_of(messages, table)))
-    prompt = "".join(event.text for event in events[:end])
-    empty = dialect.adapter.prompted(episode.meta)
-    if empty and (last := rows[end - 1]) and last.opens:  # not within a turn
+    last, texts = rows[end - 1], [event.text for event in events[:end]]
+    if last and last.opens:
+        texts[-1] = texts[-1].removeprefix(last.bare.removesuffix(in_prompts(last)))
+    prompt, empty = "".join(texts), dialect.adapter.prompted(episode.meta)
+    if empty and last and last.opens:  # not within a turn
         return prompt + "".join(table.openers[k].bare + table.closers[k].bare for k in empty)
     state = machine.run(event.terminal for event in events[:end])
     steps = {} if state is None else machine.steps[state]
     opened = [row for n in steps if (row := table.terminals.get(n)) and row.opens]
-    return prompt + "".join(row.bare for row in opened if row.body_loss and not row.by_model)
+    return prompt + "".join(in_prompts(row) for row in opened if row.body_loss and not row.by_model)
 
 
 def _masked(dialect: Dialect, aligned: Aligned, episode: Episode) -> str:

@@ -48,10 +48,11 @@ class Tools:
     text of that "first question" or "last question". System blocks begin with `head`: its first
     text only if there are tools, its last if there are none. White space parts calls from a text,
     if `first` also from the header of the answer, and `after_call` ends one and opens the next
-    (None: there is none). Results are `inside` of a question's block, or of one for all `results`
-    of a message; or they are blocks; or a turn is `one_block`, with all results and answers; if it
-    `waits`, a model stops at the tag of a result. The opener of a call without tags has its name,
-    `NAME`, and its closer ends the answer, too.
+    (None: there is none). With `late`, a text beside calls is after their results. Results are
+    `inside` of a question's block, or of one for all `results` of a message; or they are blocks; or
+    a turn is `one_block`, with all results and answers; if it `waits`, a model stops at the tag of
+    a result. The opener of a call without tags has its name, `NAME`, and its closer ends the
+    answer, too.
     """
 
     definitions: Block
@@ -72,6 +73,7 @@ class Tools:
     one_block: bool
     first: bool = False
     waits: bool = False
+    late: bool = False
 
     @property
     def again(self) -> str:
@@ -100,6 +102,7 @@ class Shape:
       loses.
     - `always`: an answer without a thought has an empty one; `each`: those after the last question.
     - With `spoken`, a model writes what opens thoughts and answers, and prompts end before it.
+    - With `unprompted`, the white space with which the header of answers begins is in no prompt.
     - `head` begins each conversation, with a date and nothing of a record.
     - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought, and
       `only_prompts` do, where answers without a thought have none.
@@ -123,6 +126,7 @@ class Shape:
     each: bool = False
     always: bool = False
     spoken: bool = False
+    unprompted: bool = False
     head: Block | None = None
     trims: str = ""
     leaves: str = ""

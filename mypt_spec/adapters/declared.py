@@ -313,11 +313,14 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
     fine = {"tools", "system"} <= {*paths} and not options.block and together
     text = '"system" needs tools and system in [blocks], in one for "after", and no [options]'
     need(fine if tools_before == "system" else not after, '"tools_before"', text)
+    late = source.get("text_after_results", False)
+    fine = "call" in paths and paths.get("result", ("",))[0] == paths["answer"][0]
+    need(fine or not late, '"text_after_results"', "needs calls, and results in the answer's block")
     texts = [p.value for t in table.terminals.values() for p in t.spelling if p.kind == "text"]
     system = system_text_of(source, texts, need)
     fine = system.mark in {"", *table.marks}
     need(fine, "[defaults]", f'"without_system": no mark {system.mark!r}')
     return Messages(
         paths, table, begin, finish, tools_before=tools_before, intro=intro, after_tools=after,
-        options=options, system=system,
+        late=late, options=options, system=system,
     )  # fmt: skip

@@ -27,6 +27,7 @@ from mypt_spec.record_schema import (
     PARTS,
     ROLE,
     WEIGHT,
+    WEIGHTS,
     Field,
     RecordSchema,
     check_record,
@@ -42,6 +43,10 @@ _ROLES = {
     "tool": {"content": TEXT, "tool_call_id": MAYBE, "name": MAYBE},
 }
 REFUSES = "is blank: the format refuses it"  # a text for a block with `blank = false`
+# Metadata of an Episode's messages: ids of calls, and the other keys of the messages of results.
+IDS, NOTES = "call ids", "results"
+MESSAGES = "messages"  # all this of each message, where one block has several
+LATE = "late"  # metadata of a block: of each message with calls, the text that is after results
 FRONT = "system"  # metadata of a question: the system message with which its text begins
 RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
 # Keys of a message that are read as if they were not there where they are null.
@@ -149,6 +154,82 @@ def with_moved_weights(message: ChatMessage, opener: Terminal) -> ChatMessage:
         for *places, share in weight[PARTS]
     ]
     return replace(message, content=text, meta=message.meta | {WEIGHT: weight | {PARTS: parts}})
+
+
+def placed_late(
+    pieces: list[Part], late: list[Part], message: ChatMessage, following: list[ChatMessage]
+) -> tuple[list[Part], list[Part]]:
+    """Returns the pieces of a message, and those that are to come after its results: the text
+    beside calls. `late` are those of messages before."""
+    if [after.role for after in following] == ["tool"]:
+        texts = [piece for piece in pieces if piece.kind == "answer"] if message.calls else []
+        return [piece for piece in pieces if piece not in texts], late + texts
+    return (pieces + late, []) if message.role == "tool" else (pieces, late)
+
+
+def with_early_texts(parts: list[tuple[str, Part]], late: list[str]) -> list[tuple[str, Part]]:
+    """Returns the pieces of a block, texts after results before the calls: `placed_late` undone.
+
+    `late` are the texts that were read beside calls, of each message with calls.
+    """
+    out, start, texts, text = list[tuple[str, Part]](), 0, iter(late), ""
+    kinds = ["", *(kind for kind, _ in parts), ""]
+    for (piece, part), before, after in zip(parts, kinds, kinds[2:], strict=False):
+        if piece == "call" and before != "call":
+            start, text = len(out), next(texts, "")
+        if (before, piece) == ("result", "answer"):
+            text = part.text if after in ("call", "thought") else text
+            text = text if part.text.startswith(text) else ""
+            out[start:start] = [(piece, replace(part, text=text))] * bool(text)
+            part = replace(part, text=part.text.removeprefix(text))
+            if after and not part.text:
+                continue
+        out.append((piece, part))
+    return out
+
+
+def late_weights(messages: Iterable[ChatMessage]) -> Iterator[Finding]:
+    """Yields findings for weights of texts that have another weight than the text beside the calls
+    before, which is in one text with them."""
+    called: ChatMessage | None = None
+    for i, message in enumerate(messages):
+        follows = message.role == "assistant" and not (message.calls or message.thought)
+        weights = [m.meta.get(WEIGHT, 1) for m in (called, message) if m and m.content]
+        if follows and len(weights) == 2 and weights[0] != weights[1]:
+            problem = "the weight is not that of the text beside the calls before"
+            hint = "give both the same weight: the format has them in one text"
+            yield Finding("MYP104", problem, f"/messages/{i}", help=hint)
+        called = called if message.role == "tool" else message if message.calls else None
+
+
+def add_notes(
+    block: Block,
+    message: ChatMessage,
+    at: str,
+    patterns_of: Callable[[str], dict[str, str]],
+    turns: bool,
+    listed: bool,
+) -> None:
+    """Keeps what a message says that no text has a place for.
+
+    With `turns`, the block may have several messages; if calls are `listed`, their text has ids.
+    """
+    if message.role != "tool":
+        ids = [call.get("id", "") for call in message.calls]
+        has_no_place = any(ids) and not listed and "id" not in patterns_of("call")
+        meta = message.meta | ({IDS: ids} if has_no_place else {})
+        if turns and message.role == "assistant":
+            block.meta.setdefault(MESSAGES, []).append(meta)
+            if WEIGHT in meta:
+                block.meta.setdefault(WEIGHTS, {})[at] = meta[WEIGHT]
+        else:
+            block.meta |= meta
+        return
+    patterns = patterns_of("result")
+    values = {"tool_call_id": message.answers} if "id" not in patterns else {}
+    values |= {"name": message.name} if "name" not in patterns else {}
+    notes = {key: value for key, value in values.items() if value} | message.meta
+    block.meta.setdefault(NOTES, []).append(notes)
 
 
 def finished_blocks(finish: str, table: TokenTable) -> frozenset[str]:

@@ -5,6 +5,7 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
     shape = "messages"
     begin = "bos"                       # a mark before the messages, which no record has
     finish = "eos"                      # a mark that closes the last block, which no record has
+    text_after_results = true           # text beside calls; by default, it is before the calls
     tools_before = "last"               # of the users: the one before whom they are; or "first", or
                                         # "system": they are before the system message
 
@@ -39,20 +40,28 @@ from typing import Any
 from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.message_shape import (
     FRONT,
+    IDS,
+    LATE,
+    MESSAGES,
+    NOTES,
     THOUGHTS,
     Block,
     ChatMessage,
+    add_notes,
     blanks,
     check_messages,
     finished_blocks,
     fronted_question,
     incomplete_tools,
+    late_weights,
     misplaced_system,
     placed_in_system,
+    placed_late,
     shape_of,
     stripped,
     tools_before,
     tools_in_question,
+    with_early_texts,
     with_moved_weights,
     with_thoughts,
     without_front,
@@ -77,7 +86,7 @@ from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.tagged import Types, call_findings, types_of
 from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
-from mypt_spec.record_schema import ROLE, WEIGHT, WEIGHTS, RecordSchema
+from mypt_spec.record_schema import ROLE, WEIGHTS, RecordSchema
 from mypt_spec.rules.context import Context
 from mypt_spec.rules.shared_mistakes import Chat, Path
 from mypt_spec.table import LISTS, Terminal, TokenTable
@@ -87,9 +96,6 @@ _HEADS = ("system", "developer", "user")
 _SPOKEN = ("thought", "said", "call", "answer")  # of an assistant, in order
 # What follows a piece in its message, where one block does not hold them all.
 _FOLLOW = {"thought": ("said", "call", "answer"), "said": ("call",)}
-# Metadata of an Episode's messages: ids of calls, and the other keys of the messages of results.
-_IDS, _NOTES = "call ids", "results"
-_MESSAGES = "messages"  # all this of each message, where one block has several
 _TOOLS = "tools"  # definitions of tools of which their text keeps less
 _CALLED = "role"  # of a message whose block another role has by itself
 _ORDER = (ROLE, THOUGHTS[0], "content", "tool_calls")  # of the keys of a message
@@ -108,6 +114,7 @@ class Messages(Adapter):
         tools_before: str = "first",
         intro: str = "",
         after_tools: str = "",
+        late: bool = False,
         options: TemplateOptions | None = None,
         system: SystemText | None = None,
     ) -> None:
@@ -116,6 +123,7 @@ class Messages(Adapter):
         self.begin, self.finish, self.tools_before = begin, finish, tools_before
         self.finished = finished_blocks(finish, table)
         self.intro, self.after_tools = intro, after_tools  # texts beside definitions of tools
+        self.late = late  # whether a text beside calls is after their results
         # One block has all that is said between two users, results too.
         self.turns = paths.get("result", ("",))[0] == paths["answer"][0]
         self.shared = {path[0] for path in paths.values() if len(path) > 1}
@@ -164,6 +172,7 @@ class Messages(Adapter):
                     extra += call_findings(
                         call["function"], at, types, self.table.literals, self.tagged
                     )
+        extra += late_weights((checked or {}).get("messages", ())) if self.late else ()
         extra += blanks((checked or {}).get("messages", ()), self.paths, self.table, self._piece)
         refused = any(finding.severity == "error" for finding in extra)
         return None if refused else checked, [*findings, *extra], lifted
@@ -228,6 +237,7 @@ class Messages(Adapter):
             self._add(blocks, Part("system", text, at=top), "head", Place())
         messages = with_thoughts(messages, self.options, record_options)
         heads, turn = -1 if leads else tools_before(messages, last=self.tools_before == "last"), 0
+        late = list[Part]()
         for i, message in enumerate(messages):
             if message.role == "system" and self.system.question:
                 reader.findings += misplaced_system(reader.at(i, ROLE), i, fronted)
@@ -248,12 +258,17 @@ class Messages(Adapter):
                 goes_on = message.role == "tool" or (i > 0 and messages[i - 1].role == "tool")
                 source = turn = turn if goes_on else i
             start = len(blocks)
-            for piece in self._split(message, i, reader, prefix):
+            pieces = [*self._split(message, i, reader, prefix)]
+            if self.late:
+                pieces, late = placed_late(pieces, late, message, messages[i + 1 : i + 2])
+            for piece in pieces:
                 self._add(blocks, piece, source, reader.at(i, ROLE))
             self._vanished(message, i, record, options, reader)
             block = blocks[-1] if message.role == "tool" else blocks[min(start, len(blocks) - 1)]
-            self._note(block, message, f"/messages/{i}")
+            add_notes(block, message, f"/messages/{i}", self._patterns, self.turns, self.listed)
             block.meta |= {FRONT: front} if front and i == fronted else {}
+            if self.late and message.calls:
+                block.meta.setdefault(LATE, []).append("".join(part.text for part in late))
         if heads == len(messages) and not self.intro:
             self._add_tools(blocks, record, reader)
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
@@ -390,26 +405,6 @@ class Messages(Adapter):
             open_.parts += [Part("text", piece.text, (), piece.at)] if piece.text else []
         return open_
 
-    def _note(self, block: Block, message: ChatMessage, at: str) -> None:
-        """Keeps what a message says that no text has a place for."""
-        if message.role != "tool":
-            meta = dict(message.meta)
-            ids = [call.get("id", "") for call in message.calls]
-            if any(ids) and not self.listed and "id" not in self._patterns("call"):
-                meta[_IDS] = ids
-            if self.turns and message.role == "assistant":
-                block.meta.setdefault(_MESSAGES, []).append(meta)
-                if WEIGHT in meta:
-                    block.meta.setdefault(WEIGHTS, {})[at] = meta[WEIGHT]
-            else:
-                block.meta |= meta
-            return
-        patterns = self._patterns("result")
-        values = {"tool_call_id": message.answers} if "id" not in patterns else {}
-        values |= {"name": message.name} if "name" not in patterns else {}
-        notes = {key: value for key, value in values.items() if value} | message.meta
-        block.meta.setdefault(_NOTES, []).append(notes)
-
     # Messages to records
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
@@ -428,13 +423,14 @@ class Messages(Adapter):
                 continue
             meta = dict(message.meta)
             # The first of a message's blocks has the ids; calls may be blocks by themselves.
-            ids = iter(meta.pop(_IDS)) if _IDS in meta else ids
-            results, metas = (iter(meta.pop(key, ())) for key in (_NOTES, _MESSAGES))
-            front, some = meta.pop(FRONT, None), meta.pop(_TOOLS, [])
+            ids = iter(meta.pop(IDS)) if IDS in meta else ids
+            results, metas = (iter(meta.pop(key, ())) for key in (NOTES, MESSAGES))
+            front, some, late = meta.pop(FRONT, None), meta.pop(_TOOLS, []), meta.pop(LATE, [])
             texts = iter(definitions.blocks_of(some, body, table.literals) if some else ())
             meta.pop(WEIGHTS, None)
             current: dict[str, Any] | None = None
-            for piece, part in self._parts(message):
+            parts = self._parts(message)
+            for piece, part in with_early_texts(parts, late) if self.late else parts:
                 if piece == "tools":
                     some, text = next(texts, ([], ""))
                     same = some and text == part.text
@@ -472,7 +468,7 @@ class Messages(Adapter):
                         raise ValueError("no record can say this: an empty text beside a call")
                     if current is None if shared else fresh:
                         current = {ROLE: "assistant"} | dict(next(metas, {}))
-                        ids = iter(current.pop(_IDS, ())) if self.turns else ids
+                        ids = iter(current.pop(IDS, ())) if self.turns else ids
                         out.append(current)
                     current, rank = out[-1], now
                     ident = next(ids, "") if piece == "call" else ""
@@ -566,4 +562,6 @@ def _(adapter: Messages, opt_out: str = "") -> Splitter:
     if free is None or adapter.system.strip:  # a text is stripped as its place says
         return Splitter()
     body = adapter._opener("tools").body if "tools" in paths else ""
-    return MessageSplitter(free, table, body, opt_out, indented=bool(adapter.intro))
+    out = MessageSplitter(free, table, body, opt_out, indented=bool(adapter.intro))
+    out.only_chats |= adapter.late
+    return out

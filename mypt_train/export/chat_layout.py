@@ -32,10 +32,10 @@ class ChatLayout:
 
     `begin` and `finish` are marks at both ends, `after` is one after each answer; "" for none.
     `tools_before` and `after_tools` are as in `records.toml`; with `told`, tools are part of the
-    text of a question, after these words. `inline` maps a piece to the kind of block that its text
-    may spell. With `empty`, a thought without text is one. `options` are those that a chat may be
-    asked for with. `system` says
-    which question has one in its text, and what that of a chat is that has none.
+    text of a question, after these words. `late` is its `text_after_results`. `inline` maps a piece
+    to the kind of block that its text may spell. With `empty`, a thought without text is one.
+    `options` are those that a chat may be asked for with. `system` says which question has one in
+    its text, and what that of a chat is that has none.
     """
 
     paths: dict[str, Path]
@@ -44,6 +44,7 @@ class ChatLayout:
     after: str = ""
     tools_before: str = "first"
     after_tools: str = ""
+    late: bool = False
     empty: bool = False
     told: str = ""
     inline: dict[str, str] = field(default_factory=dict)
@@ -73,6 +74,7 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
                 adapter.finish,
                 tools_before=adapter.tools_before,
                 after_tools=adapter.after_tools,
+                late=adapter.late,
                 empty=True,
                 told=adapter.intro,
                 options=adapter.options,

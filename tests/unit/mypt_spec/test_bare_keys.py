@@ -225,6 +225,19 @@ def test_the_controller_writes_results_with_their_names() -> None:
     assert text_of(controller).endswith(CALL + result)
 
 
+def test_a_text_beside_calls_has_the_weight_of_the_text_after_the_results() -> None:
+    asks, results, answers = calls(call("f", {}), content="x"), tool("r"), assistant("A")
+    both = chat(user("Q"), asks, results, answers)
+    episode, findings = GEMMA.check(both)
+    assert episode is not None
+    assert findings == []
+    assert GEMMA.serialize(episode).endswith("<tool_response|>xA<turn|>\n")
+    assert GEMMA.write(episode)["messages"][1]["content"] == "x"
+    unequal = chat(user("Q"), asks, results, answers | {"weight": 0})
+    assert [f.code for f in GEMMA.check(unequal)[1]] == ["MYP104"]
+    assert [f.code for f in GEMMA.check(chat(user("Q"), asks))[1]] != []
+
+
 def test_chats_without_tools_take_the_fast_path() -> None:
     rows = [chat(user(f"Q{i}"), assistant("A")) for i in range(3)]
     keys = splitter(GEMMA.adapter).split([*lines(*rows), *lines(record())]).keys
