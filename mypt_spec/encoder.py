@@ -428,6 +428,8 @@ def _pieces(
     out: list[str | list[int]] = []
     values = dict(event.attrs)
     for piece in terminal.spelling if trail and _trail(event, table) else terminal.stem:
+        if not (piece.prompts or event.text.startswith(piece.value)):
+            continue
         if piece.kind == "special":
             out.append([tokenizer.special[piece.value]])
             continue

@@ -7,6 +7,7 @@ The automaton says only which terminal may come next. All that reads blocks off 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -236,6 +237,11 @@ def around_results(automaton: Automaton, table: TokenTable) -> tuple[Terminal, .
     rows = enumerate(automaton.steps)
     stack = next((stacks[i] for i, row in rows if opener and opener.name in row), ())
     return tuple(table.openers[k] for k in stack if not table.openers[k].body_by_model)
+
+
+def in_prompts(tag: Terminal) -> str:
+    """Returns the spelling with which an opening tag ends a prompt."""
+    return replace(tag, spelling=tuple(piece for piece in tag.spelling if piece.prompts)).bare
 
 
 def awaits_result(state: int, automaton: Automaton, table: TokenTable) -> bool:

@@ -50,10 +50,8 @@ class IdSet:
         """Returns the set of some ids."""
         ranges: list[range] = []
         for i in sorted(set(ids)):
-            if ranges and ranges[-1].stop == i:
-                ranges[-1] = range(ranges[-1].start, i + 1)
-            else:
-                ranges.append(range(i, i + 1))
+            start = ranges.pop().start if ranges and ranges[-1].stop == i else i
+            ranges.append(range(start, i + 1))
         return cls(tuple(ranges))
 
     @cached_property
@@ -93,6 +91,7 @@ class Piece:
     only `value` or none is taken: other white space is content. `loss` is 0 for white space at the
     end of a spelling that the system writes, whoever writes the tag: it is never trained. `usual`
     is the pattern of the values that models of the format take; others are read, with a finding.
+    Unless it is in `prompts`, white space is left out where a prompt ends with the tag.
     """
 
     kind: str
@@ -101,6 +100,7 @@ class Piece:
     exact: bool = False
     loss: int = 1
     usual: str = ""
+    prompts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,7 +256,7 @@ def _terminal(row: dict[str, Any]) -> Terminal:
 
 def _piece(raw: dict[str, Any]) -> Piece:
     kind = next(k for k in ("special", "text", "space", "attr") if k in raw)
-    options = {k: raw[k] for k in ("pattern", "exact", "loss", "usual") if k in raw}
+    options = {k: raw[k] for k in ("pattern", "exact", "loss", "usual", "prompts") if k in raw}
     return Piece(kind, raw[kind], **options)
 
 
@@ -286,6 +286,8 @@ def _check_spellings(terminals: dict[str, Terminal], need: Need) -> None:
         masked = [i for i, piece in enumerate(pieces) if not piece.loss]
         fine = not masked or (masked == [len(pieces) - 1] and pieces[-2:][0].kind == "special")
         need(fine, entry, 'a piece of "loss" 0 is the last one, after a special piece')
+        fine = all(p.prompts for p in pieces[bool(t.opens and t.body_loss) :])
+        need(fine, entry, 'a piece with "prompts" begins the tag of a block that the model fills')
         message = "another tag that ends with the same special piece has other white space after it"
         need(not t.stem or trails.get(t.stem[-1], t.trail) == t.trail, t.name, message)
 

@@ -15,7 +15,7 @@ from mypt_spec.encoder import run_ids, tag_ids, trail_ids
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
 from mypt_spec.parser import messages_of
-from mypt_spec.states import model_writes
+from mypt_spec.states import in_prompts, model_writes
 from mypt_spec.table import TEXT
 from mypt_spec.validator import Run
 
@@ -160,7 +160,7 @@ def opening(
         return []
     table, tokenizer = dialect.table, dialect.tokenizer
     trail = trail_ids(ids[-1] if len(ids) else None, table, tokenizer)
-    event = Event(heads[0].name, heads[0].spell())
+    event = Event(heads[0].name, in_prompts(heads[0]))
     header = trail + tag_ids(event, table, tokenizer, trail=False)
     return header + opening(dialect, [*ids, *header], without)
 

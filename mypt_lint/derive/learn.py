@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, literals, words
-from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, Block, NotLearnedError, Shape, shared
+from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, shared
 from mypt_spec.table import Terminal
 
 _BLOCK = Terminal("BLOCK", (), 1, "model", 1, "")
@@ -67,6 +67,11 @@ class Learner:
                 on = self.render.text(chat(_Q), how="prompt", enable_thinking=True) or ""
                 header, lead = last, shared_header[len(closer) :]
                 prompted = header + on.partition(_Q)[2].removeprefix(shared_header)
+        at = shared(last, prompt)
+        rest, space = prompt[at:], last[at:].removesuffix(prompt[at:])
+        unprompted = earlier == last == prompt[:at] + space + rest and space.isspace()
+        if unprompted := unprompted and rest.strip() != "":
+            closer, header, prompt, prompted = last[:at], last, last, last
         for where, literal in (("an earlier", earlier), ("the last", last)):
             if not literal.startswith(header):
                 ends = f"the prompt ends with {prompt[-30:]!r}, and before {where} answer"
@@ -91,7 +96,7 @@ class Learner:
         if end.startswith(answer_end) and tail and prompt.endswith(tail):
             self.render.ending = tail, ""
             return replace(self.shape(), ending=self.render.ending)
-        if not (replaces or end.startswith(answer_end)) or prompt.endswith(tail or " "):
+        if not (replaces or end.startswith(answer_end)) or prompt.endswith(tail or NAME):
             raise NotLearnedError(f"an answer ends with {answer_end!r}, and the last with {end!r}")
         space = to_user[: -len(to_user.lstrip())]
         after_system = (self.render.text(chat(_Q, system=_S)) or "").partition(_S)[2]
@@ -116,7 +121,7 @@ class Learner:
         answer = Block(spoken or header[len(closer) :], answer_end, prefix=prefix, lead=lead)
         shape = Shape(
             begin, user, answer, tail=tail, ends=replaces, bare_end=bool(space),
-            after_answer=after, spoken=bool(spoken),
+            after_answer=after, spoken=bool(spoken), unprompted=unprompted,
         )  # fmt: skip
         try:
             shape = self._with_system(shape, two[1:])

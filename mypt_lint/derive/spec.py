@@ -84,6 +84,8 @@ def _notes(shape: Shape) -> Iterator[str]:
         yield f"- The first question begins with the system message: {system}."
     if shape.bare_end:
         yield "- White space between turns is not written at the end."
+    if shape.unprompted:
+        yield "- Prompts end without the white space with which the header of an answer begins."
     if shape.no_system:
         yield f"- System messages are refused: {shape.no_system}."
     if shape.drops:

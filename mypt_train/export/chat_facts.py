@@ -33,6 +33,7 @@ class Facts:
     - `after_text`: tags that are written otherwise after a text, and not after a tag.
     - `letters`: of each attribute, [characters, 1 if others are allowed, 0 if these].
     - `prompts`: for each state in which a prompt may end, the tags up to where the model writes.
+    - `unprompted`: tags whose first piece is in no prompt.
     - `tags`: what text may not spell. `escapes`: pairs of what JSON may not spell, and its escape.
     """
 
@@ -48,6 +49,7 @@ class Facts:
     apart: dict[str, list[str]]
     letters: dict[str, list[Any]]
     prompts: dict[int, list[str]]
+    unprompted: list[str]
     tags: list[str]
     escapes: list[list[str]]
 
@@ -77,6 +79,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
         {n: [t.name for t in rows if table.join(n, t.name) == n] for n in table.joined},
         {p: _letters(p) for t in table.terminals.values() for p in t.patterns.values()},
         prompts(dialect),
+        [t.name for t in rows if not all(p.prompts for p in t.spelling)],
         tags,
         [[tag, f"\\u{ord(tag[0]):04x}{tag[1:]}"] for tag in literal if "\n" not in tag],
     )

@@ -36,18 +36,20 @@ def closer(name: str, *kinds: str, loss: int = 0) -> str:
 def nested(
     folder: Path, more: str = "", *, blocks: str = BLOCKS, grammar: str = GRAMMAR,
     body: str = "tool_lines", answer: str = "", others: str = "",
-    system: str = "", rows: str = "", silent: bool = False,
+    system: str = "", rows: str = "", silent: bool = False, spelling: str = "",
 ) -> Dialect:  # fmt: skip
     """Returns a format of a few tags.
 
     `more` is in its records.toml, `body` is that of tools, `answer` in the row of the answer,
-    `others` in those of questions and thoughts, `system` in that of system messages; `rows` follow. The latter has no tag if `silent`.
+    `others` in those of questions and thoughts, `system` in that of system messages; `rows` follow. The latter has no tag if `silent`, and the tag of an answer begins with the piece `spelling`.
     """
     usual = [
         opener("SYSTEM", system), opener("TOOLS", f'body = "{body}"'), closer("TOOLS_END", "tools"),
         opener("USER", others), opener("ASSISTANT", answer, loss=1), opener("THINK", others, loss=1),
         closer("THINK_END", "think", loss=1), closer("END", "system", "user", "assistant", loss=1),
     ]  # fmt: skip
+    if spelling:
+        usual[4] = usual[4].replace("spelling = [", f"spelling = [{spelling}, ")
     if silent:
         usual[0] = usual[0].replace(special("<system>"), "spelling = []")
         del usual[1:3]

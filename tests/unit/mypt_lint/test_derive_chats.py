@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from mypt_infer.decode.prompt import prompt_ids
 from mypt_lint.derive.derive import Derived, derive
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
+from mypt_spec import Dialect
 from mypt_spec.adapters.template_options import KEY
 from mypt_train.export.chat_facts import endings
 from mypt_train.export.chat_template import chat_template
@@ -104,12 +106,31 @@ def test_an_end_that_the_last_answer_lacks_is_added(
     said = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
     assert said == trained.replace("A\n\n", "A")  # the next tag begins with the white space
     assert endings(dialect) == [end.strip()]
-    exported = compiled(
-        chat_template(dialect)
-        .replace("{%- generation -%}", "")
-        .replace("{%- endgeneration -%}", "")
+    assert compiled(_plain(dialect))(**record)[0] == ours
+
+
+def test_white_space_before_a_header_may_be_in_no_prompt(tmp_path: Path) -> None:
+    template = OPEN.replace(
+        "%}<|im_start|>{{", "%}{{ ' ' if m.role == 'assistant' }}<|im_start|>{{"
     )
-    assert exported(**record)[0] == ours
+    derived = learned(tmp_path, template)
+    assert "Prompts end without the white space" in derived.files["SPEC.md"]
+    ours, theirs = texts(derived, tmp_path, chat(*TURNS))
+    assert ours == theirs + "<|im_end|>\n"
+    assert "<|im_end|>\n <|im_start|>assistant\n" in ours
+    dialect, asked = derived.load(tmp_path), chat(*TURNS[:3])
+    question, _ = dialect.read(asked)
+    prompt = compiled(template)(add_generation_prompt=True, **asked)[0]
+    assert dialect.tokenizer.decode(prompt_ids(dialect, question)) == prompt
+    assert dialect.check_prefix(prompt).findings == []
+    assert compiled(_plain(dialect))(add_generation_prompt=True, **asked)[0] == prompt
+    assert compiled(_plain(dialect))(**chat(*TURNS))[0] == ours
+
+
+def _plain(dialect: Dialect) -> str:
+    """Returns the exported template without marks of what is trained."""
+    marks = ("{%- generation -%}", "{%- endgeneration -%}")
+    return reduce(lambda text, mark: text.replace(mark, ""), marks, chat_template(dialect))
 
 
 def test_nothing_is_added_where_a_folder_names_no_end_of_a_sequence(tmp_path: Path) -> None:
