@@ -15,16 +15,15 @@ from mypt_train.export.answers import answers
 from mypt_train.export.chat_facts import endings, stop_strings
 from mypt_train.export.chat_template import chat_template
 from mypt_train.export.gbnf import ALWAYS_ENDS, gbnf
-from mypt_train.export.lark import lark
 from mypt_train.export.response_template import response_template
 from mypt_train.export.tokenizer_file import ExportError, padding
 
 TEMPLATE, RESPONSE = "chat_template.jinja", "response_template.json"
-TAG, LARK, GBNF, README = "structural_tag.json", "answer.lark", "answer.gbnf", "README.md"
+TAG, GBNF, README = "structural_tag.json", "answer.gbnf", "README.md"
 SERVERS = {
     "transformers": (TEMPLATE, RESPONSE),
-    "vllm": (TEMPLATE, RESPONSE, TAG, LARK),
-    "sglang": (TEMPLATE, TAG, LARK),
+    "vllm": (TEMPLATE, RESPONSE, TAG),
+    "sglang": (TEMPLATE, TAG),
     "llama.cpp": (TEMPLATE, GBNF),
 }
 _STARTS = {
@@ -40,15 +39,14 @@ answer. Where the folder has no tokenizer, set `tokenizer.chat_template` and
         --enable-auto-tool-choice
 
 A request binds its answer with `extra_body={"structured_outputs": {"structural_tag": TEXT}}`, where
-TEXT is what structural_tag.json holds (backend xgrammar), or with `{"grammar": TEXT}` and what
-answer.lark holds (backend guidance). The parsers read `response_template` of the tokenizer.
+TEXT is what structural_tag.json holds (backend xgrammar, the default). The parsers read
+`response_template` of the tokenizer.
 """,
     "sglang": """\
     python -m sglang.launch_server --model-path MODEL \\
         --chat-template chat_template.jinja --grammar-backend xgrammar
 
-A request binds its answer with `response_format`, which is what structural_tag.json holds. With
-`--grammar-backend llguidance`, `ebnf` takes what answer.lark holds.
+A request binds its answer with `response_format`, which is what structural_tag.json holds.
 """,
     "llama.cpp": """\
     llama-server -m MODEL.gguf --jinja --chat-template-file chat_template.jinja \\
@@ -77,11 +75,10 @@ def server_files(dialect: Dialect, servers: Iterable[str]) -> dict[str, str]:
     out = {TEMPLATE: chat_template(dialect, reserved=reserved)}
     if RESPONSE in file_names:
         out[RESPONSE] = _json(response_template(dialect))
-    if file_names & {TAG, LARK}:
-        grammar_rules = answers(dialect, ends[-1:], reserved=reserved)
-        grammar = {"type": "grammar", "grammar": gbnf(dialect, grammar_rules, token="Token({})")}
+    if TAG in file_names:
+        rules = answers(dialect, ends[-1:], reserved=reserved)
+        grammar = {"type": "grammar", "grammar": gbnf(dialect, rules, token="Token({})")}
         out[TAG] = _json({"type": "structural_tag", "format": grammar})
-        out[LARK] = lark(dialect, grammar_rules)
     if GBNF in file_names:
         stops = [*ends[-1:], *(e for e in ends if e in ALWAYS_ENDS)]
         out[GBNF] = gbnf(dialect, answers(dialect, stops, reserved=reserved))

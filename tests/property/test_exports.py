@@ -320,7 +320,7 @@ def test_llama_cpp_ends_answers_itself() -> None:
     for name, tag in (("harmony", "<|call|>"), ("llama3", "<|eom_id|>")):
         d = mypt_spec.dialect(name)
         files = server_files(d, ["llama.cpp", "vllm"])
-        assert f"<[{d.tokenizer.special[tag]}]>" in files["answer.lark"]
+        assert f"Token({d.tokenizer.special[tag]})" in files["structural_tag.json"]
         assert not any(
             f"<[{d.tokenizer.special[end]}]>" in files["answer.gbnf"] for end in endings(d)
         )
@@ -330,8 +330,7 @@ def test_a_folder_for_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     out = tmp_path / "out"
     assert main(["--for", "vllm,llama.cpp", "--for", "sglang", "-o", str(out)]) == 0
     assert {path.name for path in out.iterdir()} == {
-        "README.md", "answer.gbnf", "answer.lark", "chat_template.jinja", "response_template.json",
-        "structural_tag.json",
+        "README.md", "answer.gbnf", "chat_template.jinja", "response_template.json", "structural_tag.json",
     }  # fmt: skip
     for server in ("vllm", "sglang", "llama.cpp"):
         assert f"## {server}" in (out / "README.md").read_text()

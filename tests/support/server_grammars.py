@@ -1,4 +1,4 @@
-"""Programs that read the grammars which are exported for servers, as judges of the ids of answers."""
+"""Programs that read what is exported for servers, or its rules, as judges of the ids of answers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 import mypt_spec
 from mypt_train.export import endings, server_files
 from mypt_train.export.answers import answers
-from mypt_train.export.lark import lark
 from mypt_train.export.tokenizer_file import padding
 from tests.support.examples import either
 from tests.support.guidance import tokenizer
+from tests.support.lark_grammar import lark
 from tests.support.llama import LlamaCpp, write_vocabulary
 from tests.support.rollouts import stop
 

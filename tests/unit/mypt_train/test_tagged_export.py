@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 
 import mypt_spec
-from mypt_train.export import endings, server_files
-from mypt_train.export.answers import answers
-from mypt_train.export.lark import lark
+from mypt_train.export import server_files
 from mypt_train.export.response_template import response_template
-from mypt_train.export.tokenizer_file import padding
 from tests.support.build import call, chat, function, user
 from tests.support.chats import shown
 from tests.support.conversations import conversation
@@ -130,4 +127,3 @@ def test_files_for_servers_are_written() -> None:
     files = server_files(dialect(), ["vllm", "llama.cpp", "sglang"])
     assert json.loads(files["structural_tag.json"])
     assert "tagged-argument" in files["answer.gbnf"]
-    assert "tagged_argument" in lark(dialect(), answers(dialect(), endings(dialect())[-1:], reserved=(padding(dialect()),)))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Writes what a model may write as a grammar in llguidance's Lark, with token literals.
+"""Writes what a model may write as a grammar in llguidance's Lark, for a judge of the rules.
 
 Input: `Answers`. Output: text. llguidance cuts text into lexemes first, so a text and the plain
 text of a tag after it are one lexeme; regular expressions there never match a special id.
