@@ -70,7 +70,7 @@ class CleanTexts:
             return []
         numbers = set[int]()
         for test, edges in ((str.endswith, self.ends), (str.startswith, self.begins)):
-            if edges:
+            if any(edge in joined for edge in edges):
                 numbers.update([i for i, text in enumerate(texts) if test(text, edges)])
         if self.table.untagged or rewrites(self.table, joined):
             numbers.update([i for i, text in enumerate(texts) if not self.is_usual(text)])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from string import ascii_letters, digits
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
@@ -19,8 +20,8 @@ _ENDS = (
     "their", "its", "your", "our", "his", "her", "my", "is", "are", "was", "were", "be", "to",
     "that",
 )  # fmt: skip
-_LAST = {",", *(word[-1] for word in _ENDS)}
-_CUT = re.compile(rf"(?:[a-zA-Z0-9)],| (?:{'|'.join(_ENDS)}))\Z")
+_BEFORE = f"{ascii_letters}{digits})"  # a comma
+_CUT = re.compile(rf"(?:[{_BEFORE}],| (?:{'|'.join(_ENDS)}))\Z")
 _SCRIPTS = {
     "Chinese, Japanese or Korean": "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af",
     "Cyrillic": "\u0400-\u04ff", "Arabic": "\u0600-\u06ff", "Hebrew": "\u0590-\u05ff",
@@ -52,11 +53,9 @@ def _is_marks(text: str) -> bool:
     return len(text) <= _FEW and _ONLY_MARKS.fullmatch(text) is not None
 
 
-@prefilter("MYP456")
+@prefilter("MYP456", needles=lambda: [(_BEFORE, ",", "\0"), *(f" {word}\0" for word in _ENDS)])
 def _is_cut(text: str) -> bool:
-    if text[-1:] not in _LAST or _CUT.search(text, max(0, len(text) - _FEW)) is None:
-        return False
-    return first("unfinished", text) is not None
+    return bool(_CUT.search(text, max(0, len(text) - _FEW)) and first("unfinished", text))
 
 
 @prefilter("MYP457")

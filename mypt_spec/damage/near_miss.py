@@ -49,16 +49,19 @@ def spots(text: str, finders: Iterable[re.Pattern[str]], table: TokenTable) -> I
     for finder in finders:
         yield from (match.start() for match in finder.finditer(text))
     for finder in _finders(table.tags, bool(table.attributed)):
-        yield from (m.start() for m in finder.finditer(text) if _meant(m[0], table))
+        found = finder.finditer(text)
+        yield from (m.start() for m in found if m[0] in table.special or _meant(m[0], table))
 
 
 def literal_finders(table: TokenTable) -> list[re.Pattern[str]]:
     """Returns one pattern for each first character of the literals of a table.
 
-    To search for each of these takes far less time than to search for all literals at once.
+    To search for each of these takes far less time than to search for all literals at once. Those
+    that look like near misses are left to the search for these.
     """
     by_first: dict[str, list[str]] = {}
-    sources = [re.escape(special) for special in table.special]
+    alike = _candidates(table.tags, bool(table.attributed)).fullmatch
+    sources = [re.escape(s) for s in table.special if s[0] not in "<[" or not alike(s)]
     for source in sources + [pattern(tag, core=True) for tag in table.plain_tags]:
         by_first.setdefault(source[: 1 + source.startswith("\\")], []).append(source)
     return [re.compile("|".join(sources)) for sources in by_first.values()]
@@ -110,8 +113,9 @@ def _finders(tags: tuple[str, ...], attributes: bool = False) -> tuple[re.Patter
 
 def _forms(tags: tuple[str, ...], first: str, attributes: bool) -> list[str]:
     shortest = min((len(_letters(t)) for t in tags), default=2) - 2
-    plain = rf"{first} ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}[/|]?[>\]]"
-    with_values = rf"< ?[\w.-]{{1,{_MAX}}}[ =][^<>\n]{{0,{_MAX}}}>"
+    # What follows repeated characters is none of these, so a shorter run would not match, either.
+    plain = rf"{first} ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}+[/|]?[>\]]"
+    with_values = rf"< ?[\w.-]{{1,{_MAX}}}+[ =][^<>\n]{{0,{_MAX}}}+>"
     return [plain, with_values] if attributes else [plain]
 
 

@@ -83,7 +83,7 @@ def test_many_equal_mistakes_cost_no_memory_and_no_lines() -> None:
     for name, count in (("few", few), ("many", many)):
         Path(name).write_text(line * count)
     kilobytes, printed = memory_beyond(
-        "import sys\nimport numpy\nfrom mypt.lint.cli import main",
+        "import sys\nfrom mypt.lint.cli import main",
         "main(['-j', '1', sys.argv[1]])", "print(main(['-j', '1', sys.argv[2]]))",
         Path("few").resolve(), Path("many").resolve(),
     )  # fmt: skip

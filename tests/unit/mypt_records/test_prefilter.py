@@ -1,10 +1,11 @@
-"""No text with a finding passes the prefilters, with numpy or without."""
+"""No text with a finding passes the prefilters, with the automaton or without."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 from unittest import mock
@@ -16,20 +17,26 @@ from hypothesis import strategies as st
 import mypt_records.checks
 import mypt_records.written
 from mypt_records.checks.control import strings_of
-from mypt_records.prefilter import PREFILTERS, TextFilter
+from mypt_records.prefilter import PREFILTERS, TextFilter, _compile
 from mypt_records.shapes import read
 from mypt_spec.findings import RULES
 
-numpy = pytest.importorskip("numpy")
 KEY = "aB3dE6gH9j" * 4
 TEXTS = [
     "Hi", "", "\0", "task-force", "noinput", " <No Output>\n", "{{name}}", "{query}", "a {{ b }}", "${input}", "\u2003[f(a=1)]", "[f(a=1)]",
     "x [f(a=1)]", "<think>", "<tool_call>", "<tool_response>4", "na " * 200, "na " * 20, "As an AI language model", "as a LARGE Language Model",
     "sk-" + KEY, "ghp_" + KEY[:36], "hf_" + "aBcD" * 9, "github_pat_" + KEY * 2, "-----BEGIN PRIVATE KEY-----", "caf\xc3\xa9", "It\xe2\u20ac\u2122s",
     "\u0130", "a\u200bb", "\u200d", "\U0001f469\u200d\U0001f4bb", "\u0645\u06cc\u200c\u062e\u0648", "\ufffd", "\x80", "\u2026", "\xef\xbb\xbf",
-    "\U000e0041", "\ud800", *strings_of("formats").formats, *strings_of("ends").formats,
+    "\U000e0041", "\ud800", "a\0b", "\u212anow", "task:\u0130nput", *strings_of("formats").formats, *strings_of("ends").formats,
 ]  # fmt: skip
 PIECES = st.sampled_from(TEXTS) | st.text(max_size=3)
+
+
+@pytest.fixture(autouse=True)
+def _long_file() -> Iterator[None]:
+    """So much text that the automaton is built."""
+    with mock.patch("mypt_records.prefilter._scanned", 1 << 40):
+        yield
 
 
 @cache
@@ -56,12 +63,13 @@ def test_each_sample_is_found_alone_and_among_others() -> None:
     assert len(expected(TEXTS)) > 120
 
 
-def test_the_same_without_numpy() -> None:
-    with mock.patch.dict(sys.modules), mock.patch("mypt_records.prefilter._scanned", 0):
-        del sys.modules["numpy"]
+def test_without_the_package_all_functions_are_asked() -> None:
+    with mock.patch.dict(sys.modules, ahocorasick_rs=None):
+        _compile.cache_clear()
+        alone = TextFilter(lambda code: True)
         with mock.patch.object(TextFilter, "_places", side_effect=AssertionError):
-            assert text_filter().doubtful(TEXTS) == expected(TEXTS)
-        assert "numpy" not in sys.modules
+            assert alone.doubtful(TEXTS) == expected(TEXTS)
+    _compile.cache_clear()
 
 
 def chats() -> list[tuple[str, Any]]:
