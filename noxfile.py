@@ -305,3 +305,12 @@ def hooks(session: nox.Session) -> None:
 def wheel(session: nox.Session) -> None:
     """Build the package twice, to the same bytes, and use it without the checkout."""
     session.run("python", "tools/try_wheel.py")
+
+
+@nox.session
+def vscode(session: nox.Session) -> None:
+    """Build and test the extension for VS Code, which needs Node.js 20 and npm."""
+    session.install(".[lsp]")
+    session.chdir("editors/vscode")
+    session.run("npm", "ci", external=True)
+    session.run("npm", "test", external=True)

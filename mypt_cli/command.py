@@ -48,7 +48,8 @@ class Command:
     def __call__(self, words: Sequence[str] | None = None) -> int:
         try:
             status = self._run(list(sys.argv[1:] if words is None else words))
-            sys.stdout.flush()
+            if not sys.stdout.closed:  # as a language server leaves it
+                sys.stdout.flush()
         except KeyboardInterrupt:
             start = "\n" if sys.stderr.isatty() else ""  # after the ^C that the terminal has echoed
             print(f"{start}{self.name}: {self.interrupted}", file=sys.stderr)

@@ -62,7 +62,9 @@ class Editor:
     async def stop(self) -> None:
         await self.client.shutdown_async(None)
         self.client.exit(None)
+        status = await self.client._server.wait()
         await self.client.stop()
+        assert status == 0
 
     async def kill(self) -> None:
         self.client._server.kill()  # the client has no other way to give up
