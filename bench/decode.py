@@ -308,7 +308,6 @@ def sampling(decoder: Decoder, rounds: int) -> None:
 
     The yardstick is softmax and multinomial over everything.
     """
-    device = DeviceDecoder(decoder)
     logits = torch.randn(VOCABULARY)
     text = decoder.next(decoder.start(prompt("mypt")), 50261)
     narrow = decoder.run(text, [50267, *decoder.dialect.tokenizer.encode('{"name": "')])
@@ -317,13 +316,13 @@ def sampling(decoder: Decoder, rounds: int) -> None:
     works = {
         "all": lambda: torch.multinomial(torch.softmax(logits, 0), 1),
         "read": logits.amax,
-        "narrow": lambda: draw(logits, narrow, device, choice, 0.5),
-        "text": lambda: draw(logits, text, device, choice, 0.5),
-        "narrow, not measured": lambda: draw(logits, narrow, device, choice, 0.5, measured=False),
+        "narrow": lambda: draw(logits, narrow, decoder, choice, 0.5),
+        "text": lambda: draw(logits, text, decoder, choice, 0.5),
+        "narrow, not measured": lambda: draw(logits, narrow, decoder, choice, 0.5, measured=False),
         "greedy text, not measured": lambda: draw(
-            logits, text, device, Sampling(temperature=0), 0.5, measured=False
+            logits, text, decoder, Sampling(temperature=0), 0.5, measured=False
         ),
-        "text, top_p 0.95": lambda: draw(logits, text, device, some, 0.5),
+        "text, top_p 0.95": lambda: draw(logits, text, decoder, some, 0.5),
     }
     times = interleaved(works, rounds * 3)
     print(

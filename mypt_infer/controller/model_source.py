@@ -12,7 +12,6 @@ import torch
 
 from mypt_infer.controller.source import NoRoom
 from mypt_infer.decode.decoder import BudgetError, Decoder
-from mypt_infer.generate.device import DeviceDecoder
 from mypt_infer.generate.loop import Model, check_vocabulary, positions, read
 from mypt_infer.generate.sample import Sampling, draw
 
@@ -42,8 +41,7 @@ class ModelSource:
         self.model, self.decoder, self.sampling = model, decoder, sampling or Sampling()
         self.refused_mass: list[float] = []
         self._device, self._chance = device, random.Random(seed)
-        self._tensors = DeviceDecoder(decoder)
-        self._forbidding = {frozenset[str](): (decoder, self._tensors)}
+        self._forbidding = {frozenset[str](): decoder}
         self._ids: list[int] = []
         self._now: list[int | None] = [None]
         self._holder = decoder.hold(self._now)
@@ -54,12 +52,12 @@ class ModelSource:
         """Forbids blocks of these kinds, and those that the decoder was given with, from now on."""
         if kinds not in self._forbidding:
             default = self._forbidding[frozenset()]
-            decoder = default[0].forbidding(default[0].forbidden_blocks | kinds)
-            same = decoder.forbidden_blocks == default[0].forbidden_blocks
-            self._forbidding[kinds] = default if same else (decoder, DeviceDecoder(decoder))
-        decoder, tensors = self._forbidding[kinds]
+            decoder = default.forbidding(default.forbidden_blocks | kinds)
+            same = decoder.forbidden_blocks == default.forbidden_blocks
+            self._forbidding[kinds] = default if same else decoder
+        decoder = self._forbidding[kinds]
         if decoder is not self.decoder:  # states of one decoder mean nothing to another
-            self.decoder, self._tensors, self._state = decoder, tensors, None
+            self.decoder, self._state = decoder, None
             self._holder = decoder.hold(self._now)
 
     @property
@@ -120,7 +118,7 @@ class ModelSource:
             token = int(allow_set.only[0])
         else:
             token, refused_mass, _ = draw(
-                self._logits(), self._state, self._tensors, self.sampling, self._chance.random()
+                self._logits(), self._state, self.decoder, self.sampling, self._chance.random()
             )
             self.refused_mass.append(refused_mass)
         self._state = self.decoder.next(self._state, token)

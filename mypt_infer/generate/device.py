@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from mypt_infer.decode.base.allow import REFUSE, Rows, write_rows
-from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import AllowSet, Decoder
 from mypt_spec.memo import Memo
 
@@ -52,11 +51,6 @@ class DeviceDecoder:
         self.decoder, self.device = decoder, device
         self._lists = Memo[AllowSet, Tensor](_MAX_ENTRIES, room=_ROOM)
 
-    @property
-    def nbytes(self) -> int:
-        """Returns the bytes of the tensors, about, without those of the decoder."""
-        return self._lists.nbytes
-
     def apply_(self, logits: Tensor, states: Sequence[int]) -> Tensor:
         """Sets the logits of refused ids to -inf, in place; returns the logits, (rows, vocabulary).
 
@@ -77,24 +71,13 @@ class DeviceDecoder:
 
     def mask_row(self, row: Tensor, allow_set: AllowSet) -> None:
         """Sets the logits of refused ids in one row to -inf, by operations of torch alone."""
-        ids = self.list_of(allow_set)
+        ids = self._lists.entries.get(allow_set)
+        if ids is None:
+            ids = torch.as_tensor(allow_set.places, device=self.device)
+            self._lists.keep(allow_set, ids, ids.nbytes + allow_set.size)
         if allow_set.only is None:
             row.index_fill_(0, ids, _REFUSED)
         else:
             values = row[ids]
             row.fill_(_REFUSED)
             row[ids] = values
-
-    def list_of(self, allow_set: AllowSet) -> Tensor:
-        """Returns the shorter list of an allow set as a tensor."""
-        ids = self._lists.entries.get(allow_set)
-        if ids is None:
-            ids = torch.as_tensor(allow_set.places, device=self.device)
-            self._lists.keep(allow_set, ids, ids.nbytes + allow_set.size)
-        return ids
-
-
-def each_row(batch: BatchDecoder, device: torch.device | str = "cpu") -> list[DeviceDecoder]:
-    """Returns the decoder of each row on a device; rows that share one share its tensors."""
-    tensors = {id(decoder): DeviceDecoder(decoder, device) for decoder, _ in batch.groups}
-    return [tensors[id(decoder)] for decoder in batch.decoders]

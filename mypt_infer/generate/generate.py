@@ -18,7 +18,6 @@ from mypt_infer.decode.base.tools import Declaration
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder, machine
 from mypt_infer.decode.one_way import TAIL
-from mypt_infer.generate.device import each_row
 from mypt_infer.generate.generation import Generation, Step
 from mypt_infer.generate.loop import Model, check_vocabulary, positions, run
 from mypt_infer.generate.sample import Sampling, draw
@@ -119,7 +118,7 @@ class _Loop:
     def run(
         self, prompts: Sequence[Episode | Sequence[int]], budget: int, seed: int | None
     ) -> list[Generation]:
-        dialect, decoders, each = self.batch.dialect, self.batch.decoders, each_row(self.batch)
+        dialect, decoders = self.batch.dialect, self.batch.decoders
         out = [Generation(dialect, decoders[0].ids_of(p)) for p in prompts]
         states = self.batch.start([g.prompt for g in out], max_new_tokens=budget)
         holder = self.batch.hold(states)
@@ -129,15 +128,15 @@ class _Loop:
 
         def choose(row: int, logits: Tensor) -> list[int] | None:
             state, g, pending = states[row], out[row], list[int]()
-            refusals, tensors = decoders[row].refusals, each[row]
+            decoder, refusals = decoders[row], decoders[row].refusals
             before = refusals.get(machine(state), 0)
             chance = chances[row].random()
-            choice = draw(logits, state, tensors, self.sampling, chance, measured=self.measured)
+            choice = draw(logits, state, decoder, self.sampling, chance, measured=self.measured)
             g.redrawn += refusals.get(machine(state), 0) - before
             ids = [choice.token]
             if self.jump_forward:
                 tail = [*g.prompt[-TAIL:], *g.ids[-TAIL:]]
-                ids = decoders[row].respelled(state, choice.token, tail)
+                ids = decoder.respelled(state, choice.token, tail)
             for at, token in enumerate(ids):
                 if not g.ended:
                     mass = choice.refused_mass if at == 0 else None

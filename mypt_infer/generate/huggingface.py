@@ -15,7 +15,7 @@ from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
-from mypt_infer.generate.device import DeviceDecoder, each_row
+from mypt_infer.generate.device import DeviceDecoder
 from mypt_infer.generate.loop import vocabulary_mismatch
 from mypt_lint.places.json_edit import in_common
 
@@ -85,7 +85,8 @@ class TagLogitsProcessor:
         The first call raises what `Decoder.start` raises.
         """
         if not self.tensors:
-            self.tensors = each_row(self.batch, scores.device)
+            of = {id(d): DeviceDecoder(d, scores.device) for d, _ in self.batch.groups}
+            self.tensors = [of[id(decoder)] for decoder in self.batch.decoders]
         rows = input_ids.tolist()
         each, over = divmod(len(rows), len(self.batch))
         if over:
@@ -101,7 +102,6 @@ class TagLogitsProcessor:
             raise ValueError(vocabulary_mismatch(wide, self.batch.dialect, size))
         sets: list[AllowSet] = [self._end] * len(rows)
         free: list[tuple[int, int]] = []  # of the only id of a row, whatever its score is
-        groups: dict[DeviceDecoder, list[tuple[int, int]]] = {}
         for i, path in enumerate(self._paths):
             state, decoder = path.states[-1], path.tensors.decoder
             if state is None or decoder.final(state):
@@ -111,11 +111,7 @@ class TagLogitsProcessor:
                 sets[i] = _alone(forced[0])
                 free.append((i, forced[0]))
             else:
-                groups.setdefault(path.tensors, []).append((i, state))
-        for device, pairs in groups.items():
-            allow_sets = device.decoder.allow_each([state for _, state in pairs])
-            for (i, state), allowed in zip(pairs, allow_sets, strict=True):
-                sets[i] = self._proved(device.decoder, state, scores[i]) or allowed
+                sets[i] = self._proved(decoder, state, scores[i]) or decoder.allow(state)
         return self._masked(scores, sets, size, free)
 
     def _masked(

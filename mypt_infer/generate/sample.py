@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from mypt_infer.decode.base.allow import AllowSet
-from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.decode.decoder import Decoder
 
 _BLOCK = 64
 _BELOW_ONE = 1 - 2**-53
@@ -73,7 +73,7 @@ class DrawnToken(NamedTuple):
 def draw(
     logits: Tensor,
     state: int,
-    tensors: DeviceDecoder,
+    decoder: Decoder,
     sampling: Sampling,
     chance: float,
     *,
@@ -81,19 +81,18 @@ def draw(
 ) -> DrawnToken:
     """Returns one token of the allow set of `state`, and the refused mass if it is `measured`.
 
-    `logits` has shape (vocabulary,); `chance` is uniform in [0, 1). Where the budget leaves out
-    ids, a token is drawn as if there was none; only one that the budget refuses, or that the
-    decoder refuses when it is taken, is drawn again, with a chance made of this one. Raises
+    `logits` are on the CPU, of shape (vocabulary,); `chance` is uniform in [0, 1). Where the budget
+    leaves out ids, a token is drawn as if there was none; only one that the budget refuses, or that
+    the decoder refuses when it is taken, is drawn again, with a chance made of this one. Raises
     ValueError if the logits that are read are not finite numbers.
     """
-    decoder = tensors.decoder
 
     def draw_accepted(
         state: int, chance: float, measured: bool = False, allowed: AllowSet | None = None
     ) -> DrawnToken:
         """Returns one token of the allow set of a state, or of another, that the decoder takes."""
         while True:
-            choice = _draw(logits, state, tensors, sampling, chance, measured, allowed)
+            choice = _draw(logits, state, decoder, sampling, chance, measured, allowed)
             if decoder.takes(state, choice.token):
                 return choice
             chance = _next_chance(chance)
@@ -108,7 +107,7 @@ def draw(
         proved = AllowSet(len(near_ids), near_ids, None) if len(near_ids) else None
         token = draw_accepted(state, _next_chance(chance), allowed=proved).token
     if measured:
-        mass = _draw(logits, state, tensors, sampling, chance, True, None).refused_mass
+        mass = _draw(logits, state, decoder, sampling, chance, True, None).refused_mass
     return DrawnToken(token, mass, is_cut)
 
 
@@ -119,15 +118,15 @@ def _next_chance(chance: float) -> float:
 def _draw(
     logits: Tensor,
     state: int,
-    tensors: DeviceDecoder,
+    decoder: Decoder,
     sampling: Sampling,
     chance: float,
     measured: bool,
     allowed: AllowSet | None,
 ) -> DrawnToken:
-    greedy = sampling.temperature == 0 or (sampling.greedy_calls and tensors.decoder.calling(state))
-    allow_set = tensors.decoder.allow(state) if allowed is None else allowed
-    short = tensors.list_of(allow_set)
+    greedy = sampling.temperature == 0 or (sampling.greedy_calls and decoder.calling(state))
+    allow_set = decoder.allow(state) if allowed is None else allowed
+    short = torch.from_numpy(allow_set.places)
     if not measured and allow_set.only is not None:
         logits_kept = _scaled(logits[short], sampling)
         best = float(logits_kept.max())

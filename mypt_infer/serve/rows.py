@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
-from mypt_infer.generate.device import DeviceDecoder
 from mypt_infer.generate.generation import Generation, Step
 from mypt_infer.generate.llama import Llama
 from mypt_infer.generate.loop import positions
@@ -85,10 +85,10 @@ class _Row:
         return self._states[0]
 
     @property
-    def tensors(self) -> DeviceDecoder:
+    def decoder(self) -> Decoder:
         """Returns the decoder of the next id, with what remains for thoughts."""
         ready = self.job.ready
-        return ready.tensors if self.remaining is None else ready.thoughts.tensors(self.remaining)
+        return ready.decoder if self.remaining is None else ready.thoughts.decoder(self.remaining)
 
     def after(self, ids: Sequence[int]) -> tuple[Position, int]:
         """Returns the position after some drafted ids, and how many of them hold."""
@@ -294,7 +294,7 @@ class Rows:
 
     def _draw(self, at: int, logits: Tensor) -> None:
         row = self._rows[at]
-        decoder = row.tensors.decoder
+        decoder = row.decoder
         logits = logits[: decoder.tables.vocabulary]
         try:
             logprobs: list[Logprob] = []
@@ -320,17 +320,17 @@ class Rows:
 
     def _draw_next(self, row: _Row, logits: Tensor) -> int:
         began = time.perf_counter()
-        tensors = row.tensors
-        tensors.decoder.allow(row.state)
+        decoder = row.decoder
+        decoder.allow(row.state)
         then = time.perf_counter()
         self.counts.constraint += then - began
         chance = row.chance.random()
-        choice = draw(logits, row.state, tensors, row.job.sampling, chance, measured=row.measured)
+        choice = draw(logits, row.state, decoder, row.job.sampling, chance, measured=row.measured)
         if row.measured:
             row.masses[len(row.ids)] = choice.refused_mass
         if choice.cut:  # a thought that its own budget ends is no answer that is cut
-            remaining = tensors.decoder.left(row.state)
-            row.cut |= remaining is not None and remaining <= tensors.decoder.free(row.state)[0]
+            remaining = decoder.left(row.state)
+            row.cut |= remaining is not None and remaining <= decoder.free(row.state)[0]
         self.counts.drawing += time.perf_counter() - then
         return choice.token
 
@@ -339,7 +339,7 @@ class Rows:
 
         Where log-probabilities are wanted, the model is asked for each of them.
         """
-        decoder, began = row.tensors.decoder, time.perf_counter()
+        decoder, began = row.decoder, time.perf_counter()
         state = decoder.run(row.state, first)
         before = [*row.job.prompt.ids[-TAIL:], *row.ids[-TAIL:], *first]
         # What only the budget forces is drawn: whether it cuts the answer, the model says.

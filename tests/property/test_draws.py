@@ -17,7 +17,6 @@ from tests.support.examples import examples
 from tests.support.tolerance import assert_close
 
 torch = pytest.importorskip("torch")
-from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
 from mypt_infer.generate.sample import DrawnToken, Sampling, draw  # noqa: E402
 
 pytestmark = pytest.mark.numeric
@@ -111,7 +110,6 @@ def test_draws_are_the_plain_reading(
 ) -> None:
     """In text and in structure, with and without the refused mass, for all kinds of logits."""
     made = decoder("mypt")
-    tensors = DeviceDecoder(made)
     sampling = Sampling(
         temperature=temperature, top_k=top_k, top_p=top_p, greedy_calls=greedy_calls
     )
@@ -127,12 +125,12 @@ def test_draws_are_the_plain_reading(
         elif shape == "nothing":
             logits[allowed] = -math.inf
         expected = plain(logits, state, sampling, chance)
-        found = draw(logits, state, tensors, sampling, chance)
+        found = draw(logits, state, made, sampling, chance)
         assert found.token == expected.token
         assert_close(
             found.refused_mass, expected.refused_mass, terms=SUMMED, scale=1, dtype=np.float32
         )
-        quick = draw(logits, state, tensors, sampling, chance, measured=False)
+        quick = draw(logits, state, made, sampling, chance, measured=False)
         assert quick.token == expected.token
         assert math.isnan(quick.refused_mass)
 
@@ -140,17 +138,16 @@ def test_draws_are_the_plain_reading(
 def test_only_what_is_allowed_is_read_in_structure() -> None:
     """Without the refused mass: other logits may be anything, those of allowed ids may not."""
     made = decoder("mypt")
-    tensors = DeviceDecoder(made)
     found = next(state for state in pool() if made.allow(state).only is not None)
     ids = torch.from_numpy(made.allow(found).places)
     logits = torch.full((made.tables.vocabulary,), math.nan)
     logits[ids] = torch.arange(len(ids)).float()
     for sampling in (Sampling(temperature=0), Sampling(greedy_calls=False)):
-        assert draw(logits, found, tensors, sampling, 0.99, measured=False).token == int(ids[-1])
+        assert draw(logits, found, made, sampling, 0.99, measured=False).token == int(ids[-1])
         for wrong in (math.nan, math.inf):
             logits[ids[0]] = wrong
             with pytest.raises(ValueError, match="not finite"):
-                draw(logits, found, tensors, sampling, 0.5, measured=False)
+                draw(logits, found, made, sampling, 0.5, measured=False)
         logits[ids[0]] = 0.0
         with pytest.raises(ValueError, match="not finite"):
-            draw(logits, found, tensors, sampling, 0.5)
+            draw(logits, found, made, sampling, 0.5)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mypt_infer.decode.base.schemas import plain_tools
 from mypt_infer.decode.base.tools import SchemaFault, declare
@@ -22,9 +22,6 @@ from mypt_infer.run_format import Format, format_of
 from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.thoughts import ThoughtLimits
 from mypt_spec import Dialect
-
-if TYPE_CHECKING:
-    from mypt_infer.generate.device import DeviceDecoder
 
 # The most decoders that are kept, and the most bytes of them.
 _MOST, _ROOM = 64, 1 << 30
@@ -42,11 +39,10 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """A decoder, and the same for tensors. `choice` says whether a call has to come."""
+    """A decoder. `choice` says whether a call has to come."""
 
     format: Format
     decoder: Decoder
-    tensors: DeviceDecoder
     choice: Choice
 
     @cached_property
@@ -57,8 +53,7 @@ class Ready:
     @property
     def nbytes(self) -> int:
         """Returns the bytes that it takes now, about; they grow as it is used."""
-        limits = vars(self).get("thoughts")
-        return self.decoder.nbytes + self.tensors.nbytes + (limits.nbytes if limits else 0)
+        return self.decoder.nbytes
 
 
 def choice_of(value: str | dict[str, Any] | None, names: Sequence[str]) -> Choice:
@@ -180,8 +175,6 @@ class Decoders:
         return ready
 
     def _make(self, recipe: Recipe) -> Ready:
-        from mypt_infer.generate.device import DeviceDecoder
-
         choice = recipe.choice
         tools = () if choice.how == NONE else recipe.tools
         if choice.name:
@@ -208,4 +201,4 @@ class Decoders:
             raise _unfit(error) from None
         except ValueError as error:
             raise ApiError(str(error)) from None
-        return Ready(self.format, decoder, DeviceDecoder(decoder), choice)
+        return Ready(self.format, decoder, choice)

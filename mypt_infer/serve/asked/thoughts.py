@@ -6,17 +6,12 @@ remains while a thought is open, and the row itself while none is. What remains 
 that fits, so an answer whose thoughts are shorter is the same without a budget.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mypt_infer.decode.compile.nfa import NO_BLOCK, THINKING
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.limits import UNBOUNDED, closing_tokens, entries_of
-
-if TYPE_CHECKING:
-    from mypt_infer.generate.device import DeviceDecoder
 
 
 class Position(NamedTuple):
@@ -30,8 +25,6 @@ class ThoughtLimits:
     """The decoders of rows with a budget of thoughts. Their states are those of `decoder`."""
 
     def __init__(self, decoder: Decoder) -> None:
-        from mypt_infer.generate.device import DeviceDecoder
-
         tables = decoder.tables
         self._closing = closing_tokens(decoder.dialect, THINKING)
         to_close = tables.to_close[entries_of(tables, THINKING)]
@@ -43,14 +36,9 @@ class ThoughtLimits:
         # If a turn cannot do without thoughts, those beyond the budget are as short as can be.
         needed = bool((thoughtless[outside] != tables.distance[outside]).any())
         views = (UNBOUNDED - 1, least if needed else 0)
-        self._open, self._closed = map(DeviceDecoder, map(decoder.capping_thoughts, views))
+        self._open, self._closed = map(decoder.capping_thoughts, views)
 
-    @property
-    def nbytes(self) -> int:
-        """Returns the bytes of both decoders that are not those of the first, about."""
-        return self._open.nbytes + self._closed.nbytes
-
-    def tensors(self, remaining: int) -> DeviceDecoder:
+    def decoder(self, remaining: int) -> Decoder:
         """Returns the decoder of a row in which so many tokens remain for thoughts."""
         return self._open if remaining >= self._least else self._closed
 
@@ -61,7 +49,7 @@ class ThoughtLimits:
     def next(self, at: Position, token: int) -> Position:
         """Returns the position after a token. Raises ValueError if it is not allowed."""
         assert at.remaining is not None
-        state = self.tensors(at.remaining).decoder.next(at.state, token)
+        state = self.decoder(at.remaining).next(at.state, token)
         thought, thinks = self._thinks(at.state), self._thinks(state)
         if thought == thinks:
             return Position(state, at.remaining)
@@ -70,9 +58,9 @@ class ThoughtLimits:
         return Position(state, max(0, (at.state & UNBOUNDED) - 1))
 
     def _entered(self, state: int, remaining: int) -> Position:
-        least = self._open.decoder.minimum_of_block(state)
+        least = self._open.minimum_of_block(state)
         inside = max(least, min(remaining + self._closing, UNBOUNDED - 1))
         return Position(state ^ (state & UNBOUNDED) | inside, remaining)
 
     def _thinks(self, state: int) -> bool:
-        return self._open.decoder.thinking(state)
+        return self._open.thinking(state)

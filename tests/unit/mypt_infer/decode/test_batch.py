@@ -19,7 +19,6 @@ from tests.support.decoding import CALLERS, TOOLS, complete, generated, prompt
 from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
-from mypt_infer.generate.device import each_row  # noqa: E402
 from mypt_infer.generate.generate import generate  # noqa: E402
 from mypt_infer.generate.huggingface import TagLogitsProcessor  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
@@ -77,8 +76,6 @@ def test_rows_that_share_a_decoder_are_one_pass(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Decoder, "allow_each", lambda self, s: rows.append(len(s)) or real(self, s))
     batch.bias(states)
     assert rows == [3, 1]
-    tensors = each_row(batch)
-    assert [row is tensors[0] for row in tensors] == [True, False, True, True]
 
 
 def test_what_does_not_fit_together_is_refused() -> None:

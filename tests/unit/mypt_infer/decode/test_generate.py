@@ -17,7 +17,6 @@ from tests.support.examples import either
 from tests.support.tolerance import assert_close, forward_terms, is_close
 
 torch = pytest.importorskip("torch")
-from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
 from mypt_infer.generate.generate import generate  # noqa: E402
 from mypt_infer.generate.llama import LlamaConfig, ModelError, load, shapes  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
@@ -146,12 +145,11 @@ def test_the_same_seed_gives_the_same_tokens() -> None:
 
 def test_what_is_lost_is_reported() -> None:
     made = decoder("mypt")
-    device = DeviceDecoder(made)
     state = made.next(made.start(prompt("mypt")), 50261)
     logits = torch.zeros(50304)
     refused = np.flatnonzero(~made.allowed(state))
     logits[int(refused[0])] = 12.0
-    drawn = draw(logits, state, device, Sampling(), 0.5)
+    drawn = draw(logits, state, made, Sampling(), 0.5)
     weight = math.exp(12.0)
     expected = (weight + len(refused) - 1) / (weight + 50303)
     summed = {"terms": math.log2(50304), "dtype": np.float32}  # a tree of pairs
@@ -160,7 +158,7 @@ def test_what_is_lost_is_reported() -> None:
     assert not is_close(drawn.refused_mass, one_less, **summed)
     call = made.run(state, [50267])
     only = made.ids(call)
-    mass = draw(torch.zeros(50304), call, device, Sampling(), 0.5).refused_mass
+    mass = draw(torch.zeros(50304), call, made, Sampling(), 0.5).refused_mass
     assert_close(mass, 1 - len(only) / 50304, **summed)
     g = generate(model(), prompt("mypt"), decoder=made, max_new_tokens=30, seed=1)[0]
     assert 0 < g.refused_mass < 1
@@ -176,7 +174,6 @@ def test_what_is_lost_is_reported() -> None:
 @pytest.mark.parametrize("chance", [0.0, 0.31, 0.999999999])
 def test_draws_are_by_share(chance: float) -> None:
     made = decoder("mypt")
-    device = DeviceDecoder(made)
     state = made.next(made.start(prompt("mypt")), 50261)
     logits = torch.full((50304,), -torch.inf)
     logits[torch.tensor([10, 20, 30])] = torch.tensor([0.1, 0.2, 0.7]).log()
@@ -186,7 +183,7 @@ def test_draws_are_by_share(chance: float) -> None:
         ({}, chance, top), ({}, 0.15, 20), ({"top_k": 1}, chance, 30), ({"top_k": 2}, 0.0, 20),
         ({"top_p": 0.5}, chance, 30), ({"top_p": 0.8}, 0.0, 20), ({"temperature": 0}, chance, 30),
     ):  # fmt: skip
-        assert draw(logits, state, device, Sampling(**options), at).token == token, options
+        assert draw(logits, state, made, Sampling(**options), at).token == token, options
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -194,7 +191,7 @@ def test_logits_that_are_no_numbers(bad: float) -> None:
     made, logits = decoder("mypt"), torch.full((50304,), bad)
     state = made.next(made.start(prompt("mypt")), 50261)
     with pytest.raises(ValueError, match="finite"):
-        draw(logits, state, DeviceDecoder(made), Sampling(), 0.5)
+        draw(logits, state, made, Sampling(), 0.5)
 
 
 def test_stops() -> None:

@@ -15,7 +15,6 @@ from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
 from mypt_infer.controller.model_source import ModelSource  # noqa: E402
-from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
 from mypt_infer.generate.generate import generate  # noqa: E402
 from mypt_infer.generate.legality import (  # noqa: E402
     LEGAL,
@@ -57,7 +56,7 @@ def _may_go_on(made: Decoder, state: int, text: list[int]) -> bool:
 
 def naive(made: Decoder, ids: list[int], seed: object, sampling: Sampling) -> list[int]:
     """An answer to one prompt: each step reads the whole row; what must come is not drawn."""
-    chance, tensors = random.Random(seed), DeviceDecoder(made)  # type: ignore[arg-type]
+    chance = random.Random(seed)
     state, out = made.start(ids, max_new_tokens=BUDGET), []
     while not made.final(state):
         found = made.allow(state)
@@ -65,7 +64,7 @@ def naive(made: Decoder, ids: list[int], seed: object, sampling: Sampling) -> li
             token = int(found.only[0])
         else:
             logits = logits_of(torch.tensor([ids + out]))[0, -1]
-            token = draw(logits, state, tensors, sampling, chance.random()).token
+            token = draw(logits, state, made, sampling, chance.random()).token  # type: ignore[arg-type]
         out.append(token)
         state = made.next(state, token)
     return out
