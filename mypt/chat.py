@@ -23,21 +23,7 @@ DONE, FAILED = 0, 2
 PROG = "mypt-chat"
 ABOUT = "Chat over a folder of documents: the model searches, reads and cites them."
 _AGAIN = 5.0  # seconds, in which all is kept and the terminal whole
-EPILOG = """\
-examples:
-  mypt-chat --scripted --workspace docs/           a demonstration: no model, but everything else
-  mypt-chat --scripted --workspace docs/ --transcript chats.jsonl < questions.txt
-  mypt-chat --model runs/7m --workspace docs/      a model, decoded within its format
-  mypt-chat --model runs/7m --transcript chats.jsonl --resume chats.jsonl      the last conversation
-  mypt-chat --model_ckpt runs/toolchat --workspace_dir docs/ --index_dir docs/index/latest
-
-Answers are shown; --verbose or /show shows what was thought, called and found, too. /help in the
-chat shows its commands. What is typed is remembered for the next chat, in the folder mypt-tags of
-$XDG_STATE_HOME or ~/.local/state (macOS: ~/Library/Application Support).
-A transcript is a record: mypt-lint checks it, mypt-prepare trains on it. Turns that cannot be
-trained on are left out of its messages, and named.
-Exit status: 0 done, 2 failure.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:

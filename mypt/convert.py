@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
@@ -24,16 +25,7 @@ CLEAN, REFUSED = 0, 1
 
 PROG = "mypt-convert"
 ABOUT = "Convert chat training data from one format to another, and say what is lost."
-EPILOG = """\
-examples:
-  mypt-convert chats.jsonl -o mypt.jsonl --from openai --to mypt --on-loss warn
-  mypt-convert phase4.jsonl -o out.jsonl --to usf-omega     from mypt, refusing all losses
-  mypt-convert a.jsonl.gz b.jsonl -o - --from gabgpt --to mypt --system "You are MyPT."
-
-Every record is written or refused, and the counts add up. What mypt-lint lets pass by the same
-settings is converted; unknown keys are kept as metadata, "note" as "_note". Exit status: 0 all
-written, 1 some refused, 2 failure. docs/conversion.md says what survives between which formats.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:

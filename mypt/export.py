@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
@@ -10,18 +11,7 @@ from mypt_cli.store.gguf import model_path
 
 PROG = "mypt-export"
 ABOUT = "Write a checkpoint as a Hugging Face folder."
-EPILOG = """\
-examples:
-  mypt-export runs/tiny --out exported
-  mypt-export runs/tiny --for vllm,sglang --out exported
-  mypt-export --for llama.cpp --dialect qwen3 --vocab Qwen3-8B/ --out files
-  python -c "import transformers; transformers.pipeline('text-generation', 'exported')"
-
-The folder loads offline in transformers, and gives the same ids and masks as mypt-prepare. Its chat
-template refuses content that spells a tag. Without a checkpoint, only the files for --for are
-written: chat template, grammars, and a README.md that says how to start the server with them.
-Exit status: 0 done, 2 failure.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mypt_cli.command import Command
@@ -32,18 +33,7 @@ if TYPE_CHECKING:
 
 PROG = "mypt-generate"
 ABOUT = "Generate one turn: legal, complete, and within budget."
-EPILOG = """\
-examples:
-  mypt-generate --model runs/7m --prompt question.json
-  echo '{"system": "You are MyPT.", "messages": [{"role": "user", "content": "Hi"}]}' |
-      mypt-generate --model runs/7m --prompt -
-  mypt-generate --model runs/7m --prompt chat.txt --tools tools.json --max-new-tokens 200 --json
-
-A prompt is a record that ends where the model is to go on (one JSON object), or the same as
-serialised text. A model is a folder with config.json and *.safetensors, in the shape of a Llama.
-Whatever its weights are, what comes out is legal and complete; docs/decoding.md says how.
-Exit status: 0 done, 2 failure, 130 interrupted.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:

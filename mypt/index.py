@@ -26,19 +26,7 @@ _WIDTH = 160
 
 PROG = "mypt-index"
 ABOUT = "Index a folder of documents for the tools of a workspace."
-EPILOG = """\
-examples:
-  mypt-index docs/                          index a folder, or what has changed in it
-  mypt-index docs/ --index-dir ~/indexes/docs --verbose      keep the index there
-  mypt-index docs/ --search "password policy"
-
-  mypt-index docs/ --mcp                    its tools, for any program that speaks MCP
-
-Text, Markdown, HTML, and PDF with: pip install "mypt-tags[pdf]". Links, hidden files and what is
-not text are left out, and named.
-The index is kept in $XDG_CACHE_HOME/mypt-tags or ~/.cache/mypt-tags (macOS:
-~/Library/Caches/mypt-tags); docs/workspace_api.md describes it. Exit status: 0 done, 2 failure.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:

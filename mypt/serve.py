@@ -22,22 +22,7 @@ if TYPE_CHECKING:
 PROG = "mypt-serve"
 ABOUT = "Serve a model over HTTP, as clients of OpenAI's API ask."
 KEY = "MYPT_SERVE_KEY"
-EPILOG = f"""\
-examples:
-  mypt-serve --model runs/7m
-  mypt-serve --model runs/7m --port 8001 --name tutor --rows 32
-  {KEY}=... mypt-serve --model runs/7m --host 0.0.0.0
-
-  curl http://127.0.0.1:8000/v1/chat/completions -H 'content-type: application/json' \\
-      -d '{{"model": "7m", "messages": [{{"role": "user", "content": "Hi"}}]}}'
-
-Where the format begins with a system prompt, messages do, or the server has --system.
-
-Each answer is decoded under the grammar of the model's format, so each call is legal.
-docs/serving.md says what of the API there is. With {KEY} set, each request but those for
-/health has to bring that key; without it, only this machine may ask.
-Exit status: 0 done, 2 failure.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:

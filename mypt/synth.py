@@ -5,6 +5,7 @@ A summary goes to stderr.
 
 import argparse
 import sys
+from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
@@ -13,18 +14,7 @@ DIALECT = "mypt"
 
 PROG = "mypt-synth"
 ABOUT = "Make up episodes of a curriculum, phase by phase."
-EPILOG = """\
-examples:
-  mypt-synth --phase 3 -n 20000 --seed 1 -o phase3.jsonl
-  mypt-synth --phase 3 -n 200 --split heldout -o phase3-heldout.jsonl
-  mypt-synth --dialect mypt-3b --phase 2 -n 20000 -o tools.jsonl
-
-Phases of mypt: 1 format lock, 2 operators, 3 chat of several turns, 4 simple tool calls, 5 several
-calls with thoughts and citations. Of mypt-3b: 1 chat with context, 2 tools: search and summarize;
-list, read and summarize; single calls. English and German, none twice; equal options give equal
-bytes, and fewer episodes are the beginning of more. What a user says in one split is never said in
-the other, whatever the seed. Exit status: 0 done, 2 failure.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:

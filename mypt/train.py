@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
@@ -16,21 +17,7 @@ from mypt_cli.store.gguf import model_path
 
 PROG = "mypt-train"
 ABOUT = "Train a model on shards that mypt-prepare has made."
-EPILOG = """\
-examples:
-  mypt-prepare data/*.jsonl --out sft --context-length 512 --val-fraction 0.02
-  mypt-train --data sft --config tiny --out runs/tiny
-  mypt-train --data sft --config tiny --out runs/tiny --resume     after a kill, to the same weights
-  mypt-train --data sft --config configs/small.json --out small --phases 1-5 --set train.lr=0.001
-  mypt-prepare chats.jsonl --dialect qwen3 --vocab Qwen3-0.6B --out sft --context-length 2048
-  mypt-train --data sft --init-from Qwen3-0.6B --config lora --out runs/lora
-  torchrun --nproc-per-node 2 -m mypt.train --data sft --config small --out runs/small \\
-      --set train.parallel=fsdp
-  mypt-generate --model runs/tiny --prompt question.json
-
-docs/training.md describes configs, checkpoints and objectives.
-Exit status: 0 done, 2 failure, 130 interrupted.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
@@ -43,22 +44,7 @@ _VIEWS = {
 
 PROG = "mypt-view"
 ABOUT = "Show episodes of chat training data as a chat: loss mask, token ids and findings."
-EPILOG = """\
-examples:
-  mypt-view data.jsonl                   the first episode, as a chat
-  mypt-view data.jsonl:118 --mask        line 118: what is trained, and what is not
-  mypt-view data.jsonl:118 --history per-turn --mask   the same, an episode for each turn
-  mypt-view data.jsonl:118 --mask --mask-name calls     what another mask of mypt-prepare trains
-  mypt-view data.jsonl.gz:118 -n 3 --ids
-  mypt-view data.jsonl --all --html view.html
-  mypt-view sft:3 --mask                 the third episode of a folder that mypt-prepare has made
-  mypt-view data.jsonl --model Qwen3-0.6B --mask   by the model's own chat template
-  mypt-view --kind text episode.txt      serialised text instead of JSONL
-  mypt-view data.jsonl:7 --text | mypt-lint --kind text -
-
-Exit status: 0 nothing wrong with what was shown, 1 a finding in it that fails mypt-lint by the
-same settings, 2 failure.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:

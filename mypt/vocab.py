@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
@@ -16,14 +17,7 @@ from mypt_lint.settings.options import add_dialect, add_settings
 
 PROG = "mypt-vocab"
 ABOUT = "Learn a byte-pair encoding for a small model."
-EPILOG = """\
-examples:
-  mypt-vocab data/*.jsonl --size 1000 -o small.tiktoken
-  mypt-prepare data/*.jsonl --vocab small.tiktoken --out sft
-
-The file holds ranks, as tiktoken writes them. The tags get the ids after those of text: for a
-format with 19 tags and 1000 ids of text, a model has 1024. Exit status: 0 done, 2 failure.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:

@@ -15,12 +15,7 @@ from mypt_cli.command import Command
 from mypt_cli.parser import Parser
 
 SHELLS = ("bash", "zsh", "fish")
-_EPILOG = """\
-examples:
-  bash:  eval "$(mypt completion bash)"
-  zsh:   eval "$(mypt completion zsh)"
-  fish:  mypt completion fish | source
-"""
+_EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def command(name: str, completed: Iterable[str]) -> Command:

@@ -6,6 +6,7 @@ imported before a run.
 
 import argparse
 import sys
+from pathlib import Path
 
 from mypt.lint.commands import ABOUT, subcommand
 from mypt.lint.options import QUIET, options
@@ -13,23 +14,7 @@ from mypt_cli.command import Command
 
 FINDINGS = 1  # the exit status
 PROG = "mypt-lint"
-EPILOG = """\
-examples:
-  mypt-lint data.jsonl                        one file; exit status 0 clean, 1 findings, 2 failure,
-                                              3 only a --max-rate is exceeded
-  mypt-lint data/ 'more/**/*.jsonl.gz'        folders and patterns, .gz and .zst too
-  mypt-lint --phase 3 --fail-on warning phase3.jsonl
-  mypt-lint --format github data.jsonl        annotations in a GitHub workflow
-  mypt-lint sharegpt.jsonl                    records of other tools; says which
-  mypt-lint --dialect usf-omega chats.jsonl   the same, checked as a format as well
-  mypt-lint --kind text episode.txt           serialised text instead of JSONL
-  generate | mypt-lint --kind generation -    is it a legal (beginning of a) turn?
-  mypt-lint --template my_model/              the chat template of a model
-  mypt-lint sft                               a folder that mypt-prepare has made
-  mypt-lint --fix data/                       repair what is safe to repair; --diff shows it first
-  zcat x.gz | mypt-lint --fix -o fixed.jsonl -
-  mypt-lint explain MYP202                    also: rules, init, completion, server
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _lint(chosen: argparse.Namespace) -> int:

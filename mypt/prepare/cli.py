@@ -17,21 +17,7 @@ from mypt_lint.settings.options import add_settings
 
 PROG = "mypt-prepare"
 ABOUT = "Make training shards with exact loss masks from checked JSONL."
-EPILOG = """\
-examples:
-  mypt-prepare data/*.jsonl --out sft --context-length 2048 --val-fraction 0.01
-  mypt-prepare data/ --out sft --on-error reject --long split-turns --jobs 4
-  mypt-prepare 's3://logs/*.jsonl.zst' --out sft           objects, by the extra store
-  mypt-prepare sharegpt.json --dialect gabgpt --out sft    records of other tools
-  mypt-prepare data/ --out sft --vocab small.tiktoken      on another vocabulary
-  mypt-prepare chats.jsonl --out sft --model Qwen3-0.6B    by the model's own chat template
-  mypt-prepare data/ --out rows --format trl               rows for TRL's SFTTrainer
-  mypt-prepare data/ --out sft --resume                    go on after a kill, with the same options
-
-Every line is written, refused (rejects.jsonl says why), too long or a duplicate, and the sums add
-up. docs/toolcall_sft.md describes the files byte by byte.
-Exit status: 0 done, 1 lines were refused, 2 failure.
-"""
+EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
