@@ -51,16 +51,18 @@ class StreamParser:
 
     `position` is the number of ids whose events were returned, `pushed` that of all ids. `last` is
     the terminal of the event before the next one, which decides how a tag is spelled there; "" at
-    the beginning.
+    the beginning. With `errors="replace"`, bytes that are not UTF-8 become U+FFFD, as in `bytes`.
     """
 
-    def __init__(self, dialect: mypt_spec.Dialect, last: str = "") -> None:
+    def __init__(
+        self, dialect: mypt_spec.Dialect, last: str = "", *, errors: str = "strict"
+    ) -> None:
         self.last, self._d, self._table = last, dialect, dialect.table
         # The blocks that are open before the next event.
         self._inside: Stack = ()
         self._by_id = {i: self._table.sentinels[s] for s, i in self._table.special.items()}
         self._beginning, self._around, self._longer = _patterns(dialect)
-        self._utf8 = codecs.getincrementaldecoder("utf-8")()
+        self._utf8 = codecs.getincrementaldecoder("utf-8")(errors)
         # The text that is held back, with tags of one id as sentinels.
         self._text = ""
         # The ends in it of the ids that are held back.
@@ -78,9 +80,10 @@ class StreamParser:
         Raises ValueError, and does not take the id, if it has no meaning or its bytes are no UTF-8.
         """
         if token in self._by_id:
-            if self._utf8.getstate()[0]:
-                raise ValueError("a character is cut in half by a tag")
-            piece = self._by_id[token]
+            try:
+                piece = self._utf8.decode(b"", True) + self._by_id[token]
+            except UnicodeDecodeError:
+                raise ValueError("a character is cut in half by a tag") from None
         elif token in self._d.tokenizer.ordinary:
             before = self._utf8.getstate()
             try:

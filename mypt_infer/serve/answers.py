@@ -14,7 +14,16 @@ from typing import Any
 
 from mypt_infer.run_format import Format
 from mypt_infer.serve.asked.names import Names
-from mypt_infer.serve.deltas import CALLED, CITED, CONTENT, THOUGHT, Delta, DeltaReader, Stopper
+from mypt_infer.serve.deltas import (
+    CALLED,
+    CITED,
+    CONTENT,
+    NO_CALL,
+    THOUGHT,
+    Delta,
+    DeltaReader,
+    Stopper,
+)
 from mypt_infer.serve.jobs import Ended, Logprob, NewIds
 from mypt_spec import Dialect
 
@@ -95,7 +104,7 @@ class ChatAnswer:
                 out.append(choice)
 
     def _parts(self, delta: Delta) -> list[Json]:
-        if delta.kind == CONTENT:
+        if delta.kind in (CONTENT, NO_CALL):
             return self._text(self._stopper.push(delta.text), self._entries(delta))
         if delta.kind == CALLED:
             self._has_call = self._has_call or delta.ended

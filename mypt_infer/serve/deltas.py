@@ -2,12 +2,14 @@
 
 Input: ids, as they are drawn. Output: a `Delta` as soon as it is certain. A call begins with its
 name, and its arguments come in pieces; where the id of a call is its last member, calls come when
-their block is closed.
+their block is closed. What a model writes freely may be no legal call: `calls` says what became of
+each, and a block without the name of a tool is content, as it was written.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from mypt_infer.run_format import Format, ToolCall
 from mypt_infer.serve.call_stream import (
@@ -18,13 +20,17 @@ from mypt_infer.serve.call_stream import (
     pieces_of,
 )
 from mypt_infer.stream_parser import Piece, StreamParser
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import BareKeys, Tags
+from mypt_spec.bodies.json_body import Call, calls_in, read_body
+from mypt_spec.bodies.tagged import Types
 from mypt_spec.damage.cut_tags import Blocks
-from mypt_spec.episode import Event
+from mypt_spec.episode import Event, Place
+from mypt_spec.states import before_tag
 from mypt_spec.table import LISTS, TEXT
 
 IDS_FIRST = "calls"  # lists in which each call begins with its id
 CONTENT, THOUGHT, CITED, CALLED = "content", "reasoning_content", "citations", "tool_calls"
+NO_CALL = "no call"  # what was to be a call, without the name of a tool: content, as it is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +52,34 @@ class Delta:
     id: str = ""
 
 
-class DeltaReader:
-    """Reads the ids of one answer. `prompt` tells which blocks are open where it begins."""
+@dataclass(frozen=True, slots=True)
+class CallAttempt:
+    """A call as it was read: `raw` is its block, which is between the ids `begin` and `end`.
 
-    def __init__(self, form: Format, prompt: Sequence[int]) -> None:
-        self.format, self._parser = form, StreamParser(form.dialect)
+    `status` is `ok`, or why it is none: `invalid_json`, `malformed_structure`, `missing_name`, or
+    `unclosed_block`. A block that holds several has one attempt for each.
+    """
+
+    raw: str
+    begin: int
+    end: int
+    status: str = "ok"
+    name: str = ""
+    arguments: dict[str, Any] | None = None
+    id: str = ""
+
+
+class DeltaReader:
+    """Reads the ids of one answer. `prompt` tells which blocks are open where it begins.
+
+    `types` are those of the arguments of tools; by default, what the prompt defines. `calls` are
+    all calls that have been read.
+    """
+
+    def __init__(self, form: Format, prompt: Sequence[int], types: Types | None = None) -> None:
+        self.format, self._parser = form, StreamParser(form.dialect, errors="replace")
+        self.calls: list[CallAttempt] = []
+        self._opened, self._is_named = 0, False  # of the block of a call
         self._blocks = Blocks(form.dialect.table)
         self._opener: Event | None = None  # of the block of a call
         self._stream: Callable[[str], list[CallPiece]] | None = None  # reads the body of the block
@@ -59,7 +88,12 @@ class DeltaReader:
         events, _ = form.dialect.lex_ids(prompt)
         for event in events:
             self._blocks.read(event.terminal)
-        self._types = form.types_in(events)
+        self._types = form.types_in(events) if types is None else types
+
+    @property
+    def is_thinking(self) -> bool:
+        """Returns whether a thought is open."""
+        return not self.format.thinking.isdisjoint(self._blocks.open)
 
     def push(self, token: int) -> list[Delta]:
         """Reads an id; returns what is certain now."""
@@ -67,7 +101,10 @@ class DeltaReader:
 
     def end(self) -> list[Delta]:
         """Returns what was held back, because no further id comes."""
-        return [d for piece in self._parser.flush() for d in self._read(piece)]
+        out = [d for piece in self._parser.flush() for d in self._read(piece)]
+        if self._opener is not None:
+            out += self._closed("", self._last, cut=True)
+        return out
 
     def _read(self, piece: Piece) -> Iterator[Delta]:
         begin, self._last = self._last, piece.end
@@ -76,7 +113,8 @@ class DeltaReader:
         if event.terminal == TEXT:
             if kind in self.format.calls or kind in self.format.citing:
                 self._buffer.append(event.text)
-                for part in self._stream(event.text) if self._stream is not None else ():
+                for part in self._parts(event.text):
+                    self._is_named = self._is_named or bool(part.name)
                     yield Delta(CALLED, begin=begin, end=piece.end, **part._asdict())
             else:
                 opener = self.format.dialect.table.openers.get(kind)
@@ -85,22 +123,23 @@ class DeltaReader:
                 yield Delta(name, event.text.removeprefix(prefix), begin, piece.end)
             self._is_begin = False
             return
-        terminal = self.format.dialect.table.terminals.get(event.terminal)
+        table, inside = self.format.dialect.table, tuple(self._blocks.open)
+        terminal = table.terminals.get(event.terminal)
         if terminal is not None and kind in terminal.ends:
-            body, self._buffer = "".join(self._buffer), []
             if kind in self.format.citing:
-                yield Delta(CITED, body, begin, piece.end)
-            elif self._stream is not None:
-                yield Delta(CALLED, "", begin, piece.end, ended=True)
-            elif kind in self.format.calls and self._opener is not None:
-                raw = (self._opener.text + body + event.text).strip()
-                calls, _ = self.format.read_calls(self._opener, body, raw, self._types)
-                yield Delta(CALLED, "", begin, piece.end, tuple(calls), ended=True)
-            self._stream = None
+                yield Delta(CITED, "".join(self._buffer), begin, piece.end)
+            elif self._opener is not None:
+                yield from self._closed(event.text, piece.end)
+            self._buffer = []
+        elif terminal is not None and terminal.closes and not {*terminal.ends} & {*inside}:
+            yield Delta(CONTENT, event.text, begin, piece.end)  # it closes nothing
+        elif self._opener is not None and len(before_tag(inside, table, terminal)) < len(inside):
+            yield from self._closed("", begin)  # another block ends the call
         self._blocks.read(event.terminal)
         self._is_begin = True
         if terminal is not None and terminal.opens in self.format.calls:
             self._opener, self._buffer = event, []
+            self._opened, self._is_named, self._stream = begin, False, None
             if terminal.body == IDS_FIRST:
                 self._stream = CallListStream().push
             elif isinstance(terminal.body, Tags):
@@ -110,7 +149,40 @@ class DeltaReader:
                 name = dict(event.attrs).get("name", "")
                 self._stream = partial(pieces_of, CallStream(terminal.body, name))
                 if name:
+                    self._is_named = True
                     yield Delta(CALLED, "", begin, piece.end, name=name)
+
+    def _parts(self, text: str) -> list[CallPiece]:
+        """Returns what a piece of the body of a call tells; nothing once it cannot be read."""
+        try:
+            return self._stream(text) if self._stream is not None else []
+        except (ValueError, TypeError, LookupError, RecursionError):
+            self._stream = None
+            return []
+
+    def _closed(self, tag: str, end: int, *, cut: bool = False) -> list[Delta]:
+        """Returns the end of the open call, whose closing tag is `tag`; "" if it has none."""
+        assert self._opener is not None
+        opener, body, self._opener, self._stream = self._opener, "".join(self._buffer), None, None
+        raw, kind = opener.text + body + tag, self._blocks.table.terminals[opener.terminal].body
+        parsed = read_body(body, kind, self._blocks.table.literals, Place())
+        calls, status = list[Call](), "unclosed_block"
+        if not cut and parsed.text is not None:
+            calls = calls_in(parsed.value, kind, opener.attrs, self._types)
+        elif not cut:
+            codes = {f.code for f in parsed.findings if f.severity == "error"}
+            status = "missing_name" if "MYP306" in codes else "malformed_structure"
+            if parsed.value is None and not isinstance(kind, Tags | BareKeys):
+                status = "invalid_json"
+        at = raw, self._opened, end
+        self.calls += [CallAttempt(*at, "ok", *call) for call in calls]
+        self.calls += [] if calls else [CallAttempt(*at, status)]
+        if self._is_named:
+            return [Delta(CALLED, "", *at[1:], ended=True)]
+        if not calls:
+            return [Delta(NO_CALL, *at)]
+        whole = tuple(ToolCall(call.name, call.arguments, raw.strip(), call.id) for call in calls)
+        return [Delta(CALLED, "", *at[1:], whole, ended=True)]
 
 
 class Stopper:
