@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from mypt_convert.bridges import bridge_of, chat
@@ -81,6 +81,7 @@ class Converted:
     remarks: tuple[Finding, ...] = ()
     named: int = 0
     episode: Episode | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 def readable() -> tuple[str, ...]:
@@ -135,17 +136,22 @@ class Converter:
         return replace(out, findings=(first, *others))
 
     def read(self, value: Any, source_chat: Chat) -> tuple[Episode | None, list[Finding]]:
-        """Returns the Episode of the new record, if any, and findings at places of the source.
+        """Returns the Episode of the new record, if any, and findings; see `outcome`."""
+        out, findings = self.outcome(value, source_chat)
+        return out.episode, findings
 
-        The findings say why there is no Episode, what is wrong in the new record, and what is lost.
-        The source must be a shape; `source_chat` is the record, read in that shape.
+    def outcome(self, value: Any, source_chat: Chat) -> tuple[Converted, list[Finding]]:
+        """Returns the new record, and findings at places of the source.
+
+        The findings say why there is none, what is wrong in the new record, and what is lost. The
+        source must be a shape; `source_chat` is the record, read in that shape.
         """
         kinds = self.bridge.KINDS
         conversation, findings, losses = _chat_steps(
             value, source_chat, self.source, self.bridge.EXTRAS, kinds
         )
         if conversation is None:
-            return None, findings
+            return Converted(None), findings
         out = self._converted(conversation, losses, self.system)
         if out.record is None and self._unprompted(conversation, losses, out):
             advice = SHAPES[self.source].PROMPT
@@ -164,7 +170,7 @@ class Converter:
             if f.pointer == f"/{OPTIONS}"
         ]
         items = chat.placed([*out.findings, *out.remarks, *extra], value, source_chat, kinds)
-        return out.episode, items
+        return out, items
 
     def _unprompted(self, conversation: Conversation, losses: list[Loss], out: Converted) -> bool:
         """Returns whether a refused record lacks a system prompt."""
@@ -197,14 +203,15 @@ class Converter:
         except ValueError as error:
             return Converted(None, tuple(losses), (Finding("MYP903", str(error)),))
         back = self.bridge.steps(written, self.target.table)
-        changed, invented = self._compare(conversation, back)
+        changed, invented, sources = self._compare(conversation, back)
         if invented:
             step = invented[0]
             other = f"{step.kind} {str(step.value)[:80]!r}"
             message = f"as {self.target.name} it would be read back as something else: {other}"
             return Converted(None, tuple(losses), (Finding("MYP903", message, step.at),))
         losses += changed
-        return Converted(written, tuple(losses), remarks=remarks, named=named, episode=read_back)
+        lost = tuple(losses)
+        return Converted(written, lost, (), (), remarks, named, read_back, sources)
 
     def _fit(
         self, conversation: Conversation, system: str | None
@@ -249,8 +256,10 @@ class Converter:
                 steps[i] = replace(step, id=latest) if step.kind in ("call", "result") else step
         return Conversation(tuple(steps), extras), losses
 
-    def _compare(self, old: Conversation, back: Conversation) -> tuple[list[Loss], list[Step]]:
-        """Returns what `old` loses in `back`, and the steps that only `back` has."""
+    def _compare(
+        self, old: Conversation, back: Conversation
+    ) -> tuple[list[Loss], list[Step], dict[str, str]]:
+        """Returns what `old` loses in `back`, the steps that only `back` has, and sources."""
         name, match = self.target.name, align(old.steps, back.steps)
         losses = [Loss("order", step.at, f"in {name} it has another place") for step in match.moved]
         for step, twin in match.pairs:
@@ -263,7 +272,8 @@ class Converter:
         for key, value in old.extras.items():
             if not same(back.extras, key, value):
                 losses.append(Loss(key, f"/{escape(key)}", f"{name} has no place for this key"))
-        return losses, match.invented
+        pairs = [(twin.at, step.at) for step, twin in match.pairs if twin is not None]
+        return losses, match.invented, {_message(new): _message(at) for new, at in pairs}
 
     def _blame(
         self, findings: Iterable[Finding], old: Conversation, back: Sequence[Step]

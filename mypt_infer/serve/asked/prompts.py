@@ -5,8 +5,9 @@ format has no place for is refused by its place, since the model would not see i
 the format does not declare are left out of the text, where the decoder binds calls to them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from mypt_convert.bridges import chat
@@ -14,6 +15,7 @@ from mypt_convert.engine import Converter, DialectJudge
 from mypt_infer.decode.prompt import prompt_ids
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.asked.errors import ApiError, place_of
+from mypt_records.chat import Chat
 from mypt_records.shapes import read as read_chat
 from mypt_spec import Dialect, Finding
 from mypt_spec.adapters.template_options import KEY
@@ -48,13 +50,26 @@ class PromptJudge(DialectJudge):
 class Prompter:
     """Makes prompts in a dialect, which has this name or is in this folder.
 
-    `system` is the system prompt of conversations that have none.
+    `system` is the system prompt of conversations that have none. With `all_tools`, tools that the
+    format cannot declare are refused, too.
     """
 
-    def __init__(self, dialect: Dialect, name: str, *, system: str | None = None) -> None:
+    def __init__(
+        self, dialect: Dialect, name: str, *, system: str | None = None, all_tools: bool = False
+    ) -> None:
         self.dialect, self.format = dialect, format_of(dialect)
-        self._system = system
+        self._system, self._all_tools = system, all_tools
         self._convert = Converter(_SHAPE, name, system=system, judge=PromptJudge(dialect))
+
+    @cached_property
+    def question(self) -> list[dict[str, Any]]:
+        """Returns a shortest conversation, with a system prompt if the format begins with one."""
+        question = [{"role": "user", "content": "?"}]
+        try:
+            self.prompt(question, ())
+        except ApiError:
+            question.insert(0, {"role": "system", "content": "."})
+        return question
 
     def prompt(
         self, messages: Sequence[Any], tools: Sequence[Any], options: dict[str, Any] | None = None
@@ -62,6 +77,18 @@ class Prompter:
         """Returns the prompt of a conversation, with `options` of the format's template.
 
         Raises ApiError saying what cannot be read, or what the model could not see.
+        """
+        episode, parsed, _ = self.episode(messages, tools, options)
+        called_names = {call.name.text for message in parsed.messages for call in message.calls}
+        return Prompt(self.ids(episode, parsed), frozenset(called_names))
+
+    def episode(
+        self, messages: Sequence[Any], tools: Sequence[Any], options: dict[str, Any] | None = None
+    ) -> tuple[Episode, Chat, Mapping[str, str]]:
+        """Returns a conversation as an Episode and as a Chat, and the sources of its messages.
+
+        These map pointers of the messages of the Episode to those of the conversation. Raises
+        ApiError where `prompt` does.
         """
         spoken = [
             {k: v for k, v in m.items() if k != _OURS} if isinstance(m, dict) else m
@@ -75,9 +102,11 @@ class Prompter:
             for finding in chat.unknown(parsed, frozenset({KEY})):
                 key = finding.pointer.rpartition("/")[2]
                 raise _refused(f"{self.dialect.name} has no place for {key!r}", finding.pointer)
-        episode, findings = self._convert.read(record, source_chat)
+        out, findings = self._convert.outcome(record, source_chat)
+        episode = out.episode
         for finding in findings:
-            if finding.code == _LOST and finding.pointer.startswith("/tools"):
+            of_tools = finding.code == _LOST and finding.pointer.startswith("/tools")
+            if of_tools and not self._all_tools:
                 continue
             if finding.code == _UNKNOWN:
                 raise ApiError(f"{finding.message}; {finding.help}", param=KEY, code=finding.code)
@@ -85,6 +114,10 @@ class Prompter:
                 raise _refused(finding.message, finding.pointer, finding.code)
         if episode is None:
             raise ApiError("the messages cannot be read", param="messages")
+        return episode, parsed, out.sources
+
+    def ids(self, episode: Episode, parsed: Chat) -> list[int]:
+        """Returns ids that end where the model is to go on. Raises ApiError if it may not."""
         try:
             ids = prompt_ids(self.dialect, episode)
         except ValueError as error:
@@ -94,8 +127,7 @@ class Prompter:
             raise ApiError(message, param="messages") from None
         if parsed.messages and parsed.messages[-1].role == "tool":
             ids = self._after_result(ids)
-        called_names = {call.name.text for message in parsed.messages for call in message.calls}
-        return Prompt(ids, frozenset(called_names))
+        return ids
 
     def _after_result(self, ids: list[int]) -> list[int]:
         """Returns a prompt without what ends the turn, where results are inside of the answer."""

@@ -1,0 +1,158 @@
+"""Extends a conversation by messages: the ids that are there stay, and new ones come after them.
+
+Input: the ids of a prompt and of the answer to it, and the messages that come next: results of its
+calls, or a question. Output: the ids of the next prompt. Nothing that a model wrote is parsed and
+written again, so it is trained on exactly what it drew. The new ids are those that come after an
+answer in a conversation of one question, which has calls of the same names.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from mypt_infer.controller.history import PROMPT, History
+from mypt_infer.run_format import Format
+from mypt_infer.serve.asked.prompts import Prompter
+from mypt_infer.serve.deltas import DeltaReader
+from mypt_spec import Dialect
+from mypt_spec.episode import Episode, Event
+
+Message = dict[str, Any]
+
+
+class Extension(NamedTuple):
+    """A prompt: its ids, and of each the number of the new message that it is from, or -1.
+
+    The first `kept` ids are those that were there: all, unless the conversation had ended for good.
+    """
+
+    ids: list[int]
+    message_indices: list[int]
+    kept: int
+
+
+def extend(
+    prompter: Prompter,
+    ids: Sequence[int],
+    messages: Sequence[Message],
+    options: dict[str, Any] | None = None,
+) -> Extension:
+    """Returns the prompt after a conversation and new messages, none of which the model writes.
+
+    An answer that was cut is ended as the format ends it. A mark that ends a conversation for good
+    is replaced by what the format writes where it goes on. A result without a name is that of the
+    call with its id, else of the next one. `options` are those of the format's template. Raises
+    ValueError for ids out of place, for an answer that was cut inside a call, and for messages that
+    cannot come next.
+
+    >>> import mypt_spec
+    >>> d = mypt_spec.dialect("chatml")
+    >>> tags = "<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\nYes<|im_end|>\\n"
+    >>> ids = d.encode(d.parse(tags)[0]).ids.tolist()
+    >>> new = extend(Prompter(d, "chatml"), ids, [{"role": "user", "content": "And?"}])
+    >>> new.kept == len(ids), d.tokenizer.decode(new.ids[len(ids) :])
+    (True, '<|im_start|>user\\nAnd?<|im_end|>\\n<|im_start|>assistant\\n')
+    """
+    if not messages or any(message.get("role") == "assistant" for message in messages):
+        raise ValueError("the new messages must be some, and none of the assistant")
+    form = prompter.format
+    head = _ended(ids, form)
+    calls = _calls(messages, form, ids)
+    named = iter(calls)
+    messages = [
+        message | {"tool_call_id": next(named)["id"]} if message.get("role") == "tool" else message
+        for message in messages
+    ]
+    tail, numbers = _tail(prompter, messages, calls, options or {})
+    out = head + tail
+    _history(prompter.dialect, out)
+    kept = next((i for i, (a, b) in enumerate(zip(ids, out, strict=False)) if a != b), len(ids))
+    return Extension(out, [-1] * len(head) + numbers, kept)
+
+
+def indices_of(
+    dialect: Dialect, episode: Episode, sources: Mapping[str, str], count: int, first: int = 0
+) -> list[int]:
+    """Returns of each of `count` ids of a prompt the number of its message, less `first`; or -1."""
+    found = dialect.encode(episode, partial=True).message_indices
+    pairs = [(new.split("/")[2:3], old.split("/")[2:3]) for new, old in sources.items()]
+    places = {int(new[0]): int(old[0]) - first for new, old in pairs if new and old}
+    out = [places.get(n, -1 - first) for n in ([] if found is None else found.tolist()[:count])]
+    runs = [(number, len([*run])) for number, run in groupby(out)]
+    for at, (before, own, after) in enumerate(zip(runs, runs[1:], runs[2:], strict=False), 1):
+        if own[0] < 0 and before[0] == after[0]:  # inside of the block of a message
+            runs[at] = before[0], own[1]
+    out = [max(-1, number) for number, length in runs for _ in range(length)]
+    return out + [-1] * (count - len(out))
+
+
+def _without_end(ids: Sequence[int], dialect: Dialect) -> list[int]:
+    """Returns ids without what also belongs to the next block: white space, or its first piece."""
+    out, table = [*map(int, ids)], dialect.table
+    for tag, space in table.trails.items():
+        trail = dialect.tokenizer.encode(space)
+        if out[-len(trail) - 1 :] == [table.special[tag], *trail]:
+            out = out[: -len(trail)]
+    stops = {table.special.get(table.terminals[name].spelling[0].value) for name in table.stops}
+    return out[:-1] if out and out[-1] in stops else out
+
+
+def _history(dialect: Dialect, ids: list[int]) -> History:
+    history = History(dialect)
+    events, findings = dialect.lex_ids(ids)
+    if findings:
+        raise ValueError(f"{findings[0].code} {findings[0].message}")
+    for event in events:
+        history.step(event, (event.at.span or (0,))[0])
+    history.add(ids, PROMPT)
+    return history
+
+
+def _ended(ids: Sequence[int], form: Format) -> list[int]:
+    """Returns ids whose last answer is ended. Raises ValueError for one in a call."""
+    history = _history(form.dialect, _without_end(ids, form.dialect))
+    if history.open and not form.awaits(history.state):
+        if not form.calls.isdisjoint(history.open):
+            raise ValueError("the answer was cut inside a call, which nothing can complete")
+        tags = [form.dialect.table.terminals[name] for name in form.ending(history.state)]
+        history.write([Event(tag.name, tag.spell()) for tag in tags], PROMPT)
+    history.reopen()
+    return _without_end(history.ids, form.dialect)
+
+
+def _calls(messages: Sequence[Message], form: Format, ids: Sequence[int]) -> list[Message]:
+    """Returns calls with the names and ids of those that the results in the new messages answer."""
+    results = [message for message in messages if message.get("role") == "tool"]
+    openers = {t.name for t in form.dialect.table.openers.values() if not t.body_by_model}
+    events = form.dialect.lex_ids(ids)[0] if results else []
+    begin = max([(e.at.span or (0,))[0] for e in events if e.terminal in openers], default=0)
+    reader = DeltaReader(form, ids[:begin])
+    for i in ids[begin:] if results else ():
+        reader.push(int(i))
+    reader.end()
+    waiting, out = [call for call in reader.calls if call.status == "ok"], list[Message]()
+    for number, message in enumerate(results):
+        ident = message.get("tool_call_id") or f"call_{number}"
+        same = [call for call in waiting if ident == call.id] or waiting[:1]
+        if not same and not message.get("name"):
+            raise ValueError(
+                f"messages[{number}]: no call waits for this result, which has no name"
+            )
+        waiting = [call for call in waiting if call not in same[:1]]
+        name = message.get("name") or same[0].name
+        function: Message = {"name": name, "arguments": {}}
+        out.append({"id": ident, "type": "function", "function": function})
+    return out
+
+
+def _tail(
+    prompter: Prompter, messages: Sequence[Message], calls: list[Message], options: dict[str, Any]
+) -> tuple[list[int], list[int]]:
+    """Returns the ids that come after an answer with these calls, and the numbers of messages."""
+    answer: Message = {"role": "assistant", "content": "" if calls else "!"}
+    begun = [*prompter.question, answer | ({"tool_calls": calls} if calls else {})]
+    dialect, (before, _, _) = prompter.dialect, prompter.episode(begun, (), options)
+    episode, parsed, sources = prompter.episode([*begun, *messages], (), options)
+    ids = prompter.ids(episode, parsed)
+    start = len(_ended(dialect.encode(before, partial=True).ids.tolist(), prompter.format))
+    return ids[start:], indices_of(dialect, episode, sources, len(ids), len(begun))[start:]

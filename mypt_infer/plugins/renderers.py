@@ -1,0 +1,198 @@
+"""A renderer for the package `renderers`, for the format of any model: a line of TOML names it.
+
+    [renderer]
+    name = "custom"
+    import_path = "mypt_infer.plugins.renderers.Renderer"
+    format = "qwen3"            # by default, the format is derived from the model's chat template
+    enable_thinking = false     # options of the format's template, as in records
+
+Ids are those of the format on the tokenizer's vocabulary. What it refuses, it refuses by name, with
+ValueError: tools that the format cannot declare, messages that it has no place for, unknown ids.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict
+from renderers.base import (
+    ParsedResponse,
+    ParsedToolCall,
+    RenderedTokens,
+    ToolCallParseStatus,
+    extract_message_tool_names,
+    resolve_thinking_retention,
+    should_rerender_for_thinking_retention,
+)
+from renderers.configs import BaseRendererConfig
+
+import mypt_spec
+from mypt_infer.plugins.extend import extend, indices_of
+from mypt_infer.serve.asked.prompts import Prompter
+from mypt_infer.serve.deltas import CONTENT, THOUGHT, DeltaReader
+from mypt_lint.derive.of_model import dialect_of_model
+from mypt_spec.bodies.tagged import types_of
+from mypt_spec.history import official
+from mypt_spec.table import TEXT
+from mypt_train.export.chat_facts import endings
+
+Messages = Sequence[dict[str, Any]]
+Tools = Sequence[dict[str, Any]] | None
+
+
+class Config(BaseRendererConfig):  # type: ignore[misc]
+    """Settings of a renderer: `format` is a dialect's name or folder; others are options of it."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    _internal_fields = frozenset({"format"})
+    _allow_opaque_template_kwargs = True
+    name: Literal["mypt"] = "mypt"
+    format: str = ""
+
+
+class Renderer:
+    """Renders and parses conversations of one format; see `renderers.Renderer`."""
+
+    config_class = Config
+
+    def __init__(self, tokenizer: Any, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self._options = dict(self.config.model_extra or {})
+        name, self.dialect = _format_of(tokenizer, self.config.format)
+        self._prompter = Prompter(self.dialect, name, all_tools=True)
+        stops = {self.dialect.table.special[tag] for tag in endings(self.dialect)}
+        eos = getattr(tokenizer, "eos_token_id", None)
+        self._stops = sorted(stops | ({eos} if isinstance(eos, int) else set()))
+        drops = bool(self.dialect.table.history.drops)
+        self.effective_thinking_retention = resolve_thinking_retention(
+            self.config, "tool_cycle" if drops else "all"
+        )
+
+    @property
+    def is_prefix_stable(self) -> bool:
+        """Whether a longer conversation begins with the ids of a shorter one."""
+        return not self.dialect.table.history.drops
+
+    def render(
+        self, messages: Messages, *, tools: Tools = None, add_generation_prompt: bool = False
+    ) -> RenderedTokens:
+        """Returns the ids of a conversation, each with its message, as the template writes them."""
+        episode, parsed, sources = self._prompter.episode(messages, tools or (), self._options)
+        episode = official(episode, self.dialect.table)
+        partial = add_generation_prompt or bool(self.dialect.refusal(episode))
+        encoded = self.dialect.encode(episode, partial=partial)
+        ids = self._prompter.ids(episode, parsed) if add_generation_prompt else encoded.ids.tolist()
+        numbers = indices_of(self.dialect, episode, sources, len(ids))
+        segments = encoded.origin.segments if encoded.origin is not None else []
+        key = f"/{self.dialect.adapter.SCHEMA.messages}/"
+        own = [s.event.terminal == TEXT and s.event.at.pointer.startswith(key) for s in segments]
+        texts = [text for text, s in zip(own, segments, strict=True) for _ in s.ids]
+        masks = [
+            [*map(bool, mask), *[False] * (len(ids) - len(encoded))][: len(ids)]
+            for mask in (encoded.loss.tolist(), texts)
+        ]
+        return self._tokens(ids, numbers, masks[0], masks[1], messages)
+
+    def render_ids(
+        self, messages: Messages, *, tools: Tools = None, add_generation_prompt: bool = False
+    ) -> list[int]:
+        """Returns the ids of a conversation."""
+        ids: list[int] = self.render(
+            messages, tools=tools, add_generation_prompt=add_generation_prompt
+        ).token_ids
+        return ids
+
+    def parse_response(
+        self, token_ids: Sequence[int], *, tools: Tools = None, prompt_ids: Sequence[int] = ()
+    ) -> ParsedResponse:
+        """Returns what the ids of an answer say; calls that are none have a status that says why.
+
+        Raises ValueError for an id that has no meaning in the format.
+        """
+        prompt = prompt_ids or self._prompter.prompt(self._prompter.question, ()).ids
+        types = types_of(tools) if tools else None
+        reader = DeltaReader(self._prompter.format, prompt, types)
+        end = next((n for n, i in enumerate(token_ids) if i in self._stops), len(token_ids))
+        deltas = [delta for i in token_ids[:end] for delta in reader.push(int(i))]
+        is_thinking, deltas = reader.is_thinking, deltas + reader.end()
+        names = (tool.get("function", tool).get("name") for tool in tools or ())
+        known = {"", *(names if tools else (call.name for call in reader.calls))}
+        calls = [
+            ParsedToolCall(
+                call.raw,
+                call.name or None,
+                call.arguments,
+                (call.begin, call.end),
+                ToolCallParseStatus(call.status if call.name in known else "unknown_tool"),
+                call.id or None,
+            )
+            for call in reader.calls
+        ]
+        text, thought = (
+            "".join(d.text for d in deltas if d.kind == kind) for kind in (CONTENT, THOUGHT)
+        )
+        return ParsedResponse(text, thought or None, calls, not is_thinking)
+
+    def get_stop_token_ids(self) -> list[int]:
+        """Returns the ids at which a model stops."""
+        return self._stops
+
+    def bridge_to_next_turn(
+        self,
+        previous_prompt_ids: Sequence[int],
+        previous_completion_ids: Sequence[int],
+        new_messages: Messages,
+        *,
+        tools: Tools = None,
+    ) -> RenderedTokens | None:
+        """Returns the next prompt: the ids so far, and those of the new messages.
+
+        None where the whole conversation has to be rendered, as the format writes it otherwise: a
+        new question, where the template leaves out earlier thoughts; an answer that cannot go on.
+        """
+        del tools  # they are in the prompt
+        ids = [*previous_prompt_ids, *previous_completion_ids]
+        if not previous_prompt_ids or should_rerender_for_thinking_retention(
+            self.effective_thinking_retention, list(new_messages)
+        ):
+            return None
+        try:
+            out = extend(self._prompter, ids, new_messages, self._options)
+        except ValueError:
+            return None
+        if out.kept < len(ids):
+            return None
+        sampled = [False] * len(out.ids)
+        return self._tokens(out.ids, out.message_indices, sampled, sampled, new_messages)
+
+    def _tokens(
+        self,
+        ids: list[int],
+        indices: list[int],
+        sampled: list[bool],
+        texts: list[bool],
+        messages: Messages,
+    ) -> RenderedTokens:
+        roles = [str(message.get("role") or "") for message in messages]
+        for at, n in enumerate(indices):  # of what begins the next block, where the model stops
+            if n > 0 and sampled[at] and roles[n] != "assistant":
+                indices[at] = indices[at - 1]
+        ours = [n >= 0 and roles[n] == "assistant" for n in indices]
+        both = zip(ours, sampled, texts, indices, strict=True)
+        content = [own if is_ours else text and n >= 0 for is_ours, own, text, n in both]
+        names = extract_message_tool_names(list(messages))
+        return RenderedTokens(ids, indices, sampled, content, roles, names)
+
+
+def _format_of(tokenizer: Any, name: str) -> tuple[str, mypt_spec.Dialect]:
+    """Returns the name and the dialect of a format on the vocabulary of a tokenizer."""
+    path = Path(str(getattr(tokenizer, "name_or_path", "") or ""))
+    with tempfile.TemporaryDirectory() as temporary:
+        if not path.name or not path.is_dir():
+            path = Path(temporary)
+            tokenizer.save_pretrained(temporary)
+        name = name or dialect_of_model(path, None)
+        if not name:
+            raise ValueError(f"{path}: no chat template says the format; name one with `format`")
+        return name, mypt_spec.dialect(name, vocabulary=path)
