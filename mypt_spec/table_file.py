@@ -224,7 +224,8 @@ def _rows(rows: list[dict[str, Any]], need: Need) -> list[dict[str, Any]]:
         keys = ("opens", "joins", "after")
         twice = any(all(r.get(k) == own.get(k) for k in keys) for r in out)
         need(not twice, entry, f"another terminal joins {row['joins']}")
-        need("space" in row or own.get("origin") == "model", entry, _BETWEEN)
+        fine = "space" in row or own.get("origin") == "model" or own.get("body") == "template"
+        need(fine, entry, _BETWEEN)
         out.append(own)
     return out
 

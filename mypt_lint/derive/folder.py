@@ -160,7 +160,9 @@ def _grammar(name: str, shape: Shape) -> str:
         if tools.call.closer.endswith(shape.answer.closer or NAME):
             rules["asked"] = rules["asked"].removesuffix(ends["answer"])
         each = getattr(tools.body, "each", False) * f" (TOOLS_OPEN TEXT+ {ends.get('tools')})*"
-        rules |= {piece: f"TEXT+ {ends[piece]}{each}" for piece in ("tools",) if piece in ends}
+        next_tool = " (TOOLS_AGAIN TEXT+)*" if tools.after_tool else ""
+        each = each if not next_tool else ""
+        rules |= {p: f"TEXT+{next_tool} {ends[p]}{each}" for p in ("tools",) if p in ends}
         again = f"({tools.again} TEXT+)* " if tools.again else ""
         rules["call"] = f"TEXT+ {again}{ends['call']}"
         response = "TEXT+" if tools.result_body == "json" else texts["result"]
@@ -190,7 +192,7 @@ def _grammar(name: str, shape: Shape) -> str:
     names += [f"{piece.upper()}_OPEN" for piece in blocks]
     names += [f"{piece.upper()}_NEXT" for piece in joins]
     names += [f"{piece.upper()}_LEAD" for piece, block in blocks.items() if block.lead]
-    names += ["CALL_AGAIN"] * (tools is not None and tools.again == "CALL_AGAIN")
+    names += [f"{piece}_AGAIN" for piece in (tools.between if tools is not None else ())]
     names += [end for end, _ in _closers(shape).values()]
     out = [f"// {name}: the language of one conversation, over the terminals of tokens.toml.", ""]
     out += [f"{left}: {right}" for left, right in rules.items()]
@@ -267,9 +269,9 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         where: dict[str, Any] = {} if same else {"after": "text"}
         where |= {"first": True} if piece == "call" and same else {}
         rows.append(row | {"space": after_text} | where)
-    if shape.tools is not None and shape.tools.again == "CALL_AGAIN":
-        row = {"name": "CALL_AGAIN", "joins": "CALL_OPEN"}
-        rows.append(row | {"spelling": pieces(shape.tools.after_call or "", special)})
+    for piece, literal in shape.tools.between.items() if shape.tools is not None else ():
+        row = {"name": f"{piece}_AGAIN", "joins": f"{piece}_OPEN"}
+        rows.append(row | {"spelling": pieces(literal, special)})
     for closer, (end, closed) in _closers(shape).items():
         spelling = pieces(closer, special)
         ends_answer = closer.endswith(shape.answer.closer or NAME)

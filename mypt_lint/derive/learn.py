@@ -61,9 +61,10 @@ class Learner:
             opener, end_of_thought = self._thought()
             tags = (tag.start() for tag in LIKELY_SPECIAL.finditer(opener))
             shared_header = opener[: max(tags, default=len(opener))]
+            is_header = last.startswith(shared_header) and not opener.startswith(last)
             if earlier == last == opener + end_of_thought:
                 header = shared_header if opener == prompt else header
-            elif earlier == last and not opener.startswith(last) and last.startswith(shared_header):
+            elif earlier == last and is_header and prompt != shared_header:
                 on = self.render.text(chat(_Q), how="prompt", enable_thinking=True) or ""
                 header, lead = last, shared_header[len(closer) :]
                 prompted = header + on.partition(_Q)[2].removeprefix(shared_header)

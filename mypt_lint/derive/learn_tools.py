@@ -80,6 +80,7 @@ class ToolsLearner:
         thought = shape.thought if shape.fills or shape.always or empties else None
         self.filled = thought.opener + thought.closer if thought else ""  # in answers without one
         self.each = False  # whether those with calls have it
+        self.after_tool = ""  # what parts two definitions
         self.lead = ""  # what opens a system block that begins with tools
 
     def learned(self) -> Shape:
@@ -88,6 +89,7 @@ class ToolsLearner:
         calls = self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
         tools, end = self._first(tools), self.shape.answer.closer
+        tools = replace(tools, after_tool=self.after_tool)
         tools = replace(tools, waits=tools.one_block and not calls[4].endswith(end))
         late = self._text(steps()).replace(_A, _X + _A) == self._text(steps(_X))
         tools = replace(tools, late=tools.waits and late)
@@ -172,7 +174,8 @@ class ToolsLearner:
         write = ToolTemplate(f"{whole}{{{{- text -}}}}").write
         lists = [conversation("tools", seed, 0).get("tools") for seed in range(_LISTS)]
         try:
-            one, two, *texts = map(write, [TOOLS[:1], TOOLS, *filter(None, lists)])
+            some = [TOOLS[:1], TOOLS, TOOLS[1:], *filter(None, lists)]
+            one, two, other, *texts = map(write, some)
         except ValueError as error:
             raise NotLearnedError(str(error)) from None
         before, after = _shared(texts), _shared(texts, -1)
@@ -180,6 +183,14 @@ class ToolsLearner:
         each = tag != "" and two.count(tag) > one.count(tag)
         if each:  # the tag opens each, and the one before the second closes the first
             before, after = tag, LIKELY_SPECIAL.findall(two[: two.rindex(tag)])[-1]
+        else:  # the words before each, if they are the same
+            start, end = (t.partition(before)[2].rpartition(after)[0] for t in (one, other))
+            both = two.partition(before)[2].rpartition(after)[0]
+            same = both.startswith(start) and both.endswith(end)
+            self.after_tool = both[len(start) : len(both) - len(end)] * same
+            words = self.after_tool[-shared(self.after_tool[::-1], before[::-1]) :]
+            each = same and words.strip() != "" and "\n" in words
+            self.after_tool *= each
         cut = f".partition({canonical(before, _NO_TAG)})[2].rpartition({canonical(after, _NO_TAG)})"
         return ToolTemplate(f"{whole}{{{{- text{cut}[0] -}}}}", each)
 

@@ -48,11 +48,11 @@ class Tools:
     text of that "first question" or "last question". System blocks begin with `head`: its first
     text only if there are tools, its last if there are none. White space parts calls from a text,
     if `first` also from the header of the answer, and `after_call` ends one and opens the next
-    (None: there is none). With `late`, a text beside calls is after their results. Results are
-    `inside` of a question's block, or of one for all `results` of a message; or they are blocks; or
-    a turn is `one_block`, with all results and answers; if it `waits`, a model stops at the tag of
-    a result. The opener of a call without tags has its name, `NAME`, and its closer ends the
-    answer, too.
+    (None: there is none); so does `after_tool` with definitions. With `late`, a text beside calls
+    is after their results. Results are `inside` of a question's block, or of one for all `results`
+    of a message; or they are blocks; or a turn is `one_block`, with all results and answers; if it
+    `waits`, a model stops at the tag of a result. The opener of a call without tags has its name,
+    `NAME`, and its closer ends the answer, too.
     """
 
     definitions: Block
@@ -74,6 +74,7 @@ class Tools:
     first: bool = False
     waits: bool = False
     late: bool = False
+    after_tool: str = ""
 
     @property
     def again(self) -> str:
@@ -81,6 +82,12 @@ class Tools:
         if self.after_call is None:
             return ""
         return "CALL_OPEN" if self.after_call == self.call.opener else "CALL_AGAIN"
+
+    @property
+    def between(self) -> dict[str, str]:
+        """Returns what ends a call, or a definition, and opens the next, in one tag."""
+        call = (self.after_call or "") * (self.again == "CALL_AGAIN")
+        return {p: text for p, text in (("CALL", call), ("TOOLS", self.after_tool)) if text}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,22 @@ def test_another_text_is_before_tools_without_a_system_message(tmp_path: Path) -
     template += "{{ '\n\n' if system is not none }}" + TOOLS + "{% endif %}<|im_end|>\n" + TURNS
     dialect = learned(tmp_path, template)
     assert dialect.table.terminals["SYSTEM_LEAD"].before == "tools"
+
+
+def test_words_may_part_tools_that_a_template_writes(tmp_path: Path) -> None:
+    """As in Seed-OSS, where each begins with the same words."""
+    tools = "{% for t in tools %}\n\nUse:\ndef {{ t.function.name }}() # {{ t.function.description | trim }}\n    end{% endfor %}"
+    template = (
+        f"{SYSTEM}<|im_start|>system\n{{{{ 'Use these.' if system is none else system }}}}"
+        f"{{% if tools %}}{tools}\nCall them.{{% endif %}}<|im_end|>\n{TURNS}"
+    )
+    dialect = learned(tmp_path, template)
+    assert dialect.table.terminals["TOOLS_AGAIN"].bare == "\n    end\nUse:\ndef "
+    tools = [function("f", {}, description="x"), function("g", {}, description="y")]
+    record = chat(user("Q"), assistant("A"), tools=tools)
+    marks = ("{%- generation -%}", "{%- endgeneration -%}")
+    exported = reduce(lambda text, mark: text.replace(mark, ""), marks, chat_template(dialect))
+    assert compiled(exported)(**record) == compiled(template)(**record)
 
 
 def test_white_space_may_be_before_a_system_text_without_tools_alone(tmp_path: Path) -> None:
