@@ -1,7 +1,7 @@
 """Decodes a batch whose rows have decoders of their own, for example each with other tools.
 
 Input: a decoder for each row; rows may share one. Output: what one decoder says of a batch, row by
-row. Rows that share a decoder are answered in one call of it.
+row.
 
 >>> from mypt_infer.decode import Decoder
 >>> plain, short = Decoder("gabgpt"), Decoder("gabgpt", forbidden_blocks=["think"])
@@ -9,8 +9,6 @@ row. Rows that share a decoder are answered in one call of it.
 >>> states = batch.start([[50257]] * 3, max_new_tokens=9)
 >>> [batch.decoders[row].ids(state).tolist() for row, state in enumerate(states)]
 [[50258, 50259], [50259], [50258, 50259]]
->>> [rows for _, rows in batch.groups]
-[[0, 2], [1]]
 """
 
 from collections.abc import Sequence
@@ -18,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.allow import Holder
+from mypt_infer.decode.base.allow import AllowSet, Holder, bitmask, write_rows
 from mypt_infer.decode.decoder import Decoder, States
 from mypt_spec import Episode
 
@@ -34,15 +32,11 @@ class BatchDecoder:
         self.decoders = list(decoders)
         if not self.decoders:
             raise ValueError("a batch needs a decoder for each row, got none")
-        groups: dict[int, tuple[Decoder, list[int]]] = {}
-        for row, decoder in enumerate(self.decoders):
-            groups.setdefault(id(decoder), (decoder, []))[1].append(row)
-        self.groups = list(groups.values())
         self.dialect = self.decoders[0].dialect
-        for decoder, rows in self.groups:
+        for row, decoder in enumerate(self.decoders):
             if decoder.dialect.fingerprint != self.dialect.fingerprint:
                 raise ValueError(
-                    f"rows 0 and {rows[0]} have decoders of other dialects or vocabularies "
+                    f"rows 0 and {row} have decoders of other dialects or vocabularies "
                     f"({self.dialect.name}, {decoder.dialect.name}); decode them apart"
                 )
 
@@ -65,9 +59,14 @@ class BatchDecoder:
         The list may have any states of any rows.
         """
         holder = Holder(states)
-        for decoder, _ in self.groups:  # numbers of another's states mean no harm
+        for decoder in dict.fromkeys(self.decoders):  # numbers of another's states mean no harm
             decoder.hold(holder)
         return holder
+
+    def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
+        """Returns the allow set of each row."""
+        self._check(len(states), "states")
+        return [d.allow(int(state)) for d, state in zip(self.decoders, states, strict=True)]
 
     def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
         """Returns 0 for allowed ids and -inf for others, to add to logits: (rows, vocabulary)."""
@@ -77,17 +76,11 @@ class BatchDecoder:
 
     def bitmask(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
         """Returns a bit for each id, as `Decoder.bitmask` does: (rows, vocabulary / 32)."""
-        self._check(len(states), "states")
-        out = np.empty((len(states), -(-self.decoders[0].tables.vocabulary // 32)), dtype="<i4")
-        for decoder, rows in self.groups:
-            out[rows] = decoder.bitmask([int(states[row]) for row in rows])
-        return out
+        return bitmask(self.allow_each(states), self.decoders[0].tables.vocabulary)
 
     def apply(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
         """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary)."""
-        self._check(len(states), "states")
-        for decoder, rows in self.groups:
-            decoder.apply(logits, [int(states[row]) for row in rows], rows=rows)
+        write_rows(logits, self.allow_each(states))
 
     def step(
         self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]

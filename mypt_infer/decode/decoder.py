@@ -30,7 +30,15 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
-from mypt_infer.decode.base.allow import AllowSet, BudgetError, Holder, Holders, Refused, write_rows
+from mypt_infer.decode.base.allow import (
+    AllowSet,
+    BudgetError,
+    Holder,
+    Holders,
+    Refused,
+    bitmask,
+    write_rows,
+)
 from mypt_infer.decode.base.tools import Declaration
 from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.free_sets import FreeSets
@@ -278,25 +286,14 @@ class Decoder:
 
         Rounded up. The kernels of other libraries take it, and it is a 32nd of `bias` in size.
         """
-        words = -(-self.tables.vocabulary // 32)
-        out = np.zeros((len(states), words * 4), dtype=np.uint8)
-        for row, state in zip(out, states, strict=True):
-            self.allow(int(state)).write_bits(row, self.tables.vocabulary)
-        return out.view("<i4")
+        return bitmask(self.allow_each(states), self.tables.vocabulary)
 
-    def apply(
-        self,
-        logits: npt.NDArray[np.floating],
-        states: Sequence[int] | States,
-        *,
-        rows: Sequence[int] | None = None,
-    ) -> None:
+    def apply(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
         """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary).
 
-        Writes only what has to change. With `rows`, the states are of these rows, and no other is
-        read or written.
+        Writes only what has to change.
         """
-        write_rows(logits, self.allow_each(states), rows)
+        write_rows(logits, self.allow_each(states))
 
     def forced(self, state: int, before: Sequence[int] | None = None) -> list[int]:
         """Returns the ids that must come next, up to a final state: while only one is allowed.

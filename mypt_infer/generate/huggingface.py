@@ -85,14 +85,14 @@ class TagLogitsProcessor:
         The first call raises what `Decoder.start` raises.
         """
         if not self.tensors:
-            of = {id(d): DeviceDecoder(d, scores.device) for d, _ in self.batch.groups}
-            self.tensors = [of[id(decoder)] for decoder in self.batch.decoders]
+            of = {d: DeviceDecoder(d, scores.device) for d in dict.fromkeys(self.batch.decoders)}
+            self.tensors = [of[decoder] for decoder in self.batch.decoders]
         rows = input_ids.tolist()
         each, over = divmod(len(rows), len(self.batch))
         if over:
             raise ValueError(f"{len(rows)} rows for {len(self.batch)} decoders, one a prompt")
         tensors = [self.tensors[i // each] for i in range(len(rows))]
-        bodies = not all(decoder.engine.tables_only for decoder, _ in self.batch.groups)
+        bodies = not all(decoder.engine.tables_only for decoder in self.batch.decoders)
         if not self._went_on(rows, tensors):
             self._find(rows, tensors, bodies=bodies)
         if bodies:

@@ -140,22 +140,23 @@ class AllowSet:
         np.bitwise_and.at(row, byte, ~bit)
 
 
-def write_rows(
-    logits: Rows,
-    sets: Sequence[AllowSet],
-    rows: Sequence[int] | None = None,
-    *,
-    refuse: np.generic = REFUSE,
-) -> None:
-    """Writes `refuse` for refused ids into rows of logits, (rows, vocabulary).
+def bitmask(sets: Sequence[AllowSet], vocabulary: int) -> Ints:
+    """Returns a bit for each id, 1 where allowed, lowest first: int32, (rows, vocabulary / 32)."""
+    out = np.zeros((len(sets), -(-vocabulary // 32) * 4), dtype=np.uint8)
+    for row, allow_set in zip(out, sets, strict=True):
+        allow_set.write_bits(row, vocabulary)
+    return out.view("<i4")
 
-    `sets` has the allow set of each of `rows`, of all without it. Raises TypeError, before anything
-    is written, for what is no array.
+
+def write_rows(logits: Rows, sets: Sequence[AllowSet], *, refuse: np.generic = REFUSE) -> None:
+    """Writes `refuse` for refused ids into rows of logits, (rows, vocabulary), by their sets.
+
+    Raises TypeError, before anything is written, for what is no array.
     """
     if not isinstance(logits, np.ndarray):
         raise TypeError(
             f"logits are a {type(logits).__name__}, expected an array of numpy; for tensors of "
             "torch there is mypt_infer.generate.device.DeviceDecoder.apply_"
         )
-    for row, allow_set in zip(range(len(logits)) if rows is None else rows, sets, strict=True):
-        allow_set.write(logits[row], refuse)
+    for row, allow_set in zip(logits, sets, strict=True):
+        allow_set.write(row, refuse)

@@ -68,16 +68,6 @@ def test_each_row_is_masked_as_alone(name: str, which: list[int], seed: int) -> 
     assert batch.step(states, tokens).tolist() == after
 
 
-def test_rows_that_share_a_decoder_are_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = decoders("mypt")[:2]
-    batch = BatchDecoder([one, other, one, one])
-    states = batch.start([prompt("mypt")] * 4)
-    rows, real = list[int](), Decoder.allow_each
-    monkeypatch.setattr(Decoder, "allow_each", lambda self, s: rows.append(len(s)) or real(self, s))
-    batch.bias(states)
-    assert rows == [3, 1]
-
-
 def test_what_does_not_fit_together_is_refused() -> None:
     one = decoders("mypt")[0]
     with pytest.raises(ValueError, match="rows 0 and 1 have decoders of other dialects"):
