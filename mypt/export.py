@@ -18,7 +18,8 @@ def _options(out: Parser) -> None:
     add = out.group("input")
     add(
         "CHECKPOINT",
-        "config.json and model.safetensors, what mypt-train has written to, or a .gguf file",
+        "config.json and model.safetensors, what mypt-train has written to, or a .gguf file; for a "
+        "trainer, its data",
         type=model_path,
         dest="checkpoint",
         nargs="?",
@@ -33,7 +34,8 @@ def _options(out: Parser) -> None:
     add = out.group("output")
     add(
         "--for SERVER",
-        "add the files of a server: transformers, vllm, sglang, llama.cpp; several by commas",
+        "add the files of a server: transformers, vllm, sglang, llama.cpp; or write the entry of "
+        "data for a trainer: axolotl, llamafactory, swift; several by commas",
         dest="servers",
         action="append",
         default=[],
@@ -47,11 +49,18 @@ def _run(chosen: argparse.Namespace) -> None:
     from mypt_spec import SpecError, VocabularyError
     from mypt_train import export as rooms
 
-    out, servers = chosen.out or chosen.old_out, rooms.chosen(chosen.servers)
+    out = chosen.out or chosen.old_out
+    servers = rooms.chosen(chosen.servers, (*rooms.SERVERS, *rooms.TRAINERS))
+    trainers = [name for name in servers if name in rooms.TRAINERS]
     if out is None or None not in (chosen.out, chosen.old_out):
         raise rooms.ExportError("name the folder to write once, with --out DIR")
     refuse_url(out, what="a folder")
-    if chosen.checkpoint is not None:
+    if trainers:
+        if chosen.checkpoint is None or len(trainers) < len(servers):
+            raise rooms.ExportError("for a trainer, name its data, and no server beside it")
+        report, notes = rooms.write_entries(chosen.checkpoint, trainers, out)
+        print("".join(f"{PROG}: {note}\n" for note in notes), end="", file=sys.stderr)
+    elif chosen.checkpoint is not None:
         report = rooms.export(
             chosen.checkpoint, out, dialect=chosen.dialect, vocabulary=chosen.vocab, servers=servers
         )

@@ -55,15 +55,15 @@ A request binds its answer with `response_format`, which is what structural_tag.
 }
 
 
-def chosen(names: Iterable[str]) -> tuple[str, ...]:
+def chosen(names: Iterable[str], known: Iterable[str] = tuple(SERVERS)) -> tuple[str, ...]:
     """Returns servers by name, each once, in a fixed order; names may be joined by commas.
 
-    Raises ExportError for a name that is none.
+    Raises ExportError for a name that is not known.
     """
     requested_names = {part.strip() for name in names for part in name.split(",") if part.strip()}
-    for name in sorted(requested_names - {*SERVERS}):
-        raise ExportError(f"--for {name}: no such server; known are {', '.join(SERVERS)}")
-    return tuple(name for name in SERVERS if name in requested_names)
+    for name in sorted(requested_names - {*known}):
+        raise ExportError(f"--for {name}: no such program; known are {', '.join(known)}")
+    return tuple(name for name in known if name in requested_names)
 
 
 def server_files(dialect: Dialect, servers: Iterable[str]) -> dict[str, str]:

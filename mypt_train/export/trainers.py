@@ -1,0 +1,80 @@
+"""Writes the entry of a data set in the configuration of axolotl, LLaMA-Factory or ms-swift.
+
+Input: a file of records, or rows of `mypt-prepare --format axolotl`; `trainers.toml` says what each
+trainer wants of which shape. Output: the files of the entries, and notes of what is not read.
+"""
+
+import json
+import os
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from mypt_cli.jsonl.names import MANIFEST
+from mypt_cli.jsonl.paths import source_of
+from mypt_cli.jsonl.values import lines
+from mypt_cli.words import counted
+from mypt_records.shapes import SHAPES, shape_of
+from mypt_records.shapes.sharegpt import LISTS
+from mypt_train.export.servers import write_folder
+from mypt_train.export.tokenizer_file import ExportError
+
+TRAINERS: dict[str, Any] = tomllib.loads(
+    files("mypt_train.export").joinpath("trainers.toml").read_text(encoding="utf-8")
+)
+_RECORDS = 1000  # whose keys are looked at
+
+
+def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, list[str]]:
+    """Writes the entries of a file for some trainers to a new folder; returns it, and notes.
+
+    Raises ExportError for records that a trainer does not read, before anything is written.
+    """
+    path, shape, keys, inner = Path(data), "rows", set[str](), Counter[str]()
+    names = {"name": path.name.partition(".")[0], "messages": "messages"}
+    if (path / MANIFEST).is_file():
+        form = json.loads((path / MANIFEST).read_bytes())["options"].get("format", "bin")
+        if form != "axolotl":
+            raise ExportError(f"{data}: rows of the format {form}; prepare with --format axolotl")
+        path /= "train"
+    else:
+        values = [line.value for line in islice(lines(source_of(data)), _RECORDS)]
+        shape = Counter(map(shape_of, values)).most_common(1)[0][0] if values else ""
+        records = [value for value in values if isinstance(value, dict)]
+        keys = {key for record in records for key in record if record[key] is not None}
+        names["messages"] = next((key for key in LISTS if key in keys), "messages")
+        items = [m for r in records for m in r.get(names["messages"]) or () if isinstance(m, dict)]
+        inner = Counter(key for item in items for key in item if item[key] is not None)
+    names["path"] = os.path.abspath(path)
+    outputs, notes = {}, []
+    for name in trainers:
+        trainer = TRAINERS[name]
+        if shape not in trainer["shapes"]:
+            about = SHAPES[shape].ABOUT if shape in SHAPES else "no records that are known"
+            raise ExportError(
+                f"{data}: {shape if shape == 'rows' else about}; {name} takes "
+                f"{', '.join(trainer['shapes'])}: mypt-convert --to chatml writes openai's"
+            )
+        entry = _filled(trainer["shapes"][shape], names)
+        for key in keys.union(inner) & trainer.get("keys", {}).keys():
+            for place, value in trainer["keys"][key].items():
+                entry[place] = entry[place] | value if isinstance(value, dict) else value
+        text = json.dumps(entry, ensure_ascii=False)
+        outputs[trainer["file"]] = trainer["text"].format(entry=text, **names).encode()
+        notes += [
+            f'{name} does not read the key "{key}" of {counted(count, "message")}'
+            for key, count in inner.items()
+            if key not in trainer["read"]
+        ]
+    return write_folder(Path(out), outputs), notes
+
+
+def _filled(value: Any, names: dict[str, str]) -> Any:
+    """Returns a value with the names in its texts filled in."""
+    if isinstance(value, dict):
+        return {key: _filled(item, names) for key, item in value.items()}
+    return value.format(**names) if isinstance(value, str) else value

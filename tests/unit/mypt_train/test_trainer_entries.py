@@ -1,0 +1,114 @@
+"""The entry of a data set for axolotl, LLaMA-Factory and ms-swift: fields that each of them has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mypt.export import main as export
+from mypt.prepare.cli import main as prepare
+from tests.support.shapes import HI, YO, gpt, talk
+from tests.support.shards import ROOT
+
+# Fields of SFTDataset (axolotl 0.19), of DatasetAttr and its columns and tags (LLaMA-Factory 0.9.5), and of DatasetMeta
+# (ms-swift 4.6), as far as entries have them.
+FIELDS = {
+    "axolotl": {"path", "ds_type", "type", "field", "field_messages", "message_property_mappings", "field_tools", "field_thinking", "template_thinking_key", "message_field_training"},
+    "llamafactory": {"file_name", "formatting", "columns", "tags"},
+    "swift": {"dataset_name", "dataset_path"},
+}  # fmt: skip
+COLUMNS = {"prompt", "query", "response", "history", "messages", "system", "tools", "images", "videos", "audios", "chosen", "rejected", "kto_tag"}  # fmt: skip
+TAGS = {"role_tag", "content_tag", "user_tag", "assistant_tag", "observation_tag", "function_tag", "system_tag"}  # fmt: skip
+FILES = {"axolotl": "axolotl.yaml", "llamafactory": "dataset_info.json", "swift": "swift_datasets.json"}  # fmt: skip
+THINKING = [*talk(HI), {"role": "assistant", "content": "Yo", "reasoning_content": "T", "train": True}]  # fmt: skip
+
+
+def entries(folder: Path, record: Any, *trainers: str) -> dict[str, dict[str, Any]]:
+    data = folder / "chats.v1.jsonl"
+    data.write_text(json.dumps(record) + "\n")
+    assert export([str(data), "--for", ",".join(trainers), "-o", str(folder / "out")]) == 0
+    texts = {name: (folder / "out" / FILES[name]).read_text() for name in trainers}
+    return {name: entry(text) for name, text in texts.items()}
+
+
+def entry(text: str) -> dict[str, Any]:
+    (value,) = yaml_entries(text)
+    return value
+
+
+def yaml_entries(text: str) -> list[dict[str, Any]]:
+    """Returns the entries of a file; of YAML, JSON after the key of its last line."""
+    line = text.splitlines()[-1].removeprefix("datasets: ")
+    value = json.loads(line)
+    return list(value.values()) if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"messages": talk(HI, YO), "tools": []},
+        {"messages": THINKING},
+        gpt(("human", "Hi"), ("gpt", "Yo"), system="S"),
+        {"instruction": "Hi", "input": "", "output": "Yo"},
+    ],
+)
+def test_entries_have_fields_of_the_trainer(tmp_path: Path, record: dict[str, Any]) -> None:
+    for name, value in entries(tmp_path, record, *FIELDS).items():
+        assert value.keys() <= FIELDS[name]
+        assert value.get("columns", {}).keys() <= COLUMNS
+        assert value.get("tags", {}).keys() in (set(), TAGS)
+        assert str(tmp_path / "chats.v1.jsonl") in value.values()
+
+
+def test_keys_of_records_are_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Thoughts and weights that a trainer reads are in the entry; what it does not read is said."""
+    made = entries(tmp_path, {"messages": THINKING, "tools": []}, *FIELDS)
+    assert made["axolotl"]["field_tools"] == made["llamafactory"]["columns"]["tools"] == "tools"
+    assert made["axolotl"]["template_thinking_key"] == "reasoning_content"
+    assert made["axolotl"]["message_field_training"] == "train"
+    stderr = capsys.readouterr().err
+    assert 'llamafactory does not read the key "reasoning_content" of 1 message' in stderr
+    assert "axolotl does not" not in stderr
+
+
+def test_prepared_rows(tmp_path: Path) -> None:
+    rows, out = tmp_path / "rows", tmp_path / "out"
+    prepare([str(ROOT / "examples" / "phase1.jsonl"), "--format", "axolotl", "-o", str(rows), "-q"])
+    assert export([str(rows), "--for", "axolotl", "-o", str(out)]) == 0
+    made = entry((out / "axolotl.yaml").read_text())
+    assert made == {"path": str(rows / "train"), "ds_type": "json"}
+    assert export([str(rows), "--for", "swift", "-o", str(tmp_path / "swift")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("record", "names", "message"),
+    [
+        ({"prompt": "x"}, "swift", "prompts without answers"),
+        ({"x": 1}, "swift", "no records that are known"),
+        ({"messages": talk(HI, YO)}, "swift,vllm", "no server beside it"),
+        ({"messages": talk(HI, YO)}, "trl", "known are"),
+    ],
+)
+def test_what_cannot_be_an_entry(
+    tmp_path: Path, record: Any, names: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "x.jsonl"
+    data.write_text(json.dumps(record))
+    assert export([str(data), "--for", names, "-o", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.extra("axolotl")
+def test_axolotl_takes_the_entry(tmp_path: Path) -> None:
+    from axolotl.utils.schemas.datasets import SFTDataset
+
+    for i, record in enumerate([{"messages": THINKING, "tools": []}, {"instruction": "Hi", "input": "", "output": "Yo"}]):  # fmt: skip
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        made = entries(folder, record, "axolotl")["axolotl"]
+        read = SFTDataset.model_validate(made).model_dump()
+        assert {key: read[key] for key in made} == made
