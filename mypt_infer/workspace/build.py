@@ -18,10 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from mypt_infer.workspace.files import FileEntry, Skipped, Tree
-from mypt_infer.workspace.index import rows, store
+from mypt_infer.workspace.index import store
 from mypt_infer.workspace.index.documents import Documents, Entry, texts
 from mypt_infer.workspace.index.embed import Embedder, vectors_for
-from mypt_infer.workspace.index.store import META, SQLITE, VECTORS, VERSION, current, writing
+from mypt_infer.workspace.index.files import write_files
+from mypt_infer.workspace.index.store import SQLITE, VERSION, current, writing
 from mypt_infer.workspace.readers import Unreadable, read
 
 # A refresh that changes more than so many documents or bytes is made in a copy of the index, as
@@ -69,8 +70,8 @@ def refresh(
     with Tree(base) as tree, store.locked(index):
         old = current(index)
         store.sweep(index, old)
-        settled = _settled(old)
-        old, old_files = (None, {}) if settled is None else (old, settled)
+        known = _files_of(old)
+        old, old_files = (None, {}) if known is None else (old, known)
         skipped: list[Skipped] = []
         changed: list[FileEntry] = []
         present: set[str] = set()
@@ -86,7 +87,7 @@ def refresh(
         large = size > _LARGE or len(changed) + lost > _MANY
         added = replaced = 0
         with _next_state(None if large else old, old, index) as (folder, db):
-            documents = Documents(folder, db)
+            documents = Documents(db)
             for i, file in enumerate(changed):
                 progress("reading", i, len(changed))
                 entry = _read(tree, file)
@@ -109,7 +110,8 @@ def refresh(
                 "SELECT count(*), coalesce(sum(chunks), 0) FROM docs"
             ).fetchone()
         with closing(writing(folder / SQLITE, is_new=False)) as db:
-            _embed_missing(folder, db, embedder, progress)
+            _embed_missing(db, embedder, progress)
+            write_files(folder, db)
     skipped.sort(key=lambda skip: skip.path)
     return Report(count, chunks, added, replaced, len(removed), tuple(skipped))
 
@@ -125,13 +127,12 @@ def _read(tree: Tree, item: FileEntry) -> Entry | Skipped:
         return Skipped(item.path, str(error))
 
 
-def _settled(folder: Path | None) -> dict[str, tuple[str, str]] | None:
-    """Settles an index; returns signature and digest by path, or None if it cannot be continued."""
+def _files_of(folder: Path | None) -> dict[str, tuple[str, str]] | None:
+    """Returns signature and digest of what is indexed, by path; None if it cannot be continued."""
     if folder is None or not store.usable(folder):
         return None
     try:
         with closing(writing(folder / SQLITE, is_new=False)) as db:
-            rows.settle(folder, db)
             docs = db.execute("SELECT path, signature, digest, chunks FROM docs").fetchall()
             following = int(store.state(db)["next"])
     except (sqlite3.Error, OSError, ValueError, KeyError):
@@ -154,33 +155,25 @@ def _next_state(
     with ExitStack() as stack:
         folder = here or stack.enter_context(store.new_folder(index))
         if old is not None and here is None:
-            for name in (SQLITE, META, VECTORS):
-                shutil.copyfile(old / name, folder / name)
+            shutil.copyfile(old / SQLITE, folder / SQLITE)
         db = stack.enter_context(closing(writing(folder / SQLITE, is_new=here is None)))
         if old is None:
             db.executescript(store.SCHEMA)
-            store.set_state(db, version=VERSION, embedder="", dimensions=0, next=0, meta=0)
+            store.set_state(db, version=VERSION, embedder="", dimensions=0, next=0, written=0)
         db.execute("BEGIN")
         yield folder, db
         db.execute("COMMIT")
-        rows.settle(folder, db)
+        write_files(folder, db)
 
 
-def _embed_missing(
-    folder: Path, db: sqlite3.Connection, embedder: Embedder | None, progress: Progress
-) -> None:
-    """Makes the vectors of documents that have none, or damaged ones. Raises EmbedderError."""
+def _embed_missing(db: sqlite3.Connection, embedder: Embedder | None, progress: Progress) -> None:
+    """Makes the vectors of documents that have none. Raises EmbedderError."""
     now = store.state(db)
     if embedder is None:
         if now["embedder"]:
-            rows.forget_vectors(folder, db, "", 0)
+            _forget_vectors(db, "", 0)
         return
     dimensions = int(now["dimensions"]) if now["embedder"] == embedder.name else 0
-    if dimensions:
-        mapped = rows.vectors_of(folder, int(now["next"]), dimensions)
-        bad = [(key,) for key in rows.damaged(db, mapped)]
-        del mapped
-        db.executemany("UPDATE docs SET vectors = NULL WHERE id = ?", bad)
     where = "WHERE vectors IS NULL" if dimensions else ""
     missing = db.execute(
         f"SELECT id, title, first, chunks FROM docs {where} ORDER BY path"
@@ -196,17 +189,26 @@ def _embed_missing(
             pieces.append(vectors_for(embedder, chunks[i : i + _BATCH], dimensions or None))
             if not dimensions:  # the embedder has answered: vectors of another are forgotten
                 dimensions = pieces[0].shape[1]
-                rows.forget_vectors(folder, db, embedder.name, dimensions)
+                _forget_vectors(db, embedder.name, dimensions)
         vectors = np.concatenate(pieces)
         at, written = 0, []
-        for key, _, first, n in batch:
-            written.append((rows.set_rows(folder, first, vectors[at : at + n]), key))
+        for key, _, _, n in batch:
+            written.append((vectors[at : at + n].astype("<f4").tobytes(), key))
             at += n
         db.execute("BEGIN IMMEDIATE")
         db.executemany("UPDATE docs SET vectors = ? WHERE id = ?", written)
+        store.set_state(db, written=0)
         db.execute("COMMIT")
         done += at
     progress("embedding", todo, todo)
+
+
+def _forget_vectors(db: sqlite3.Connection, embedder: str, dimensions: int) -> None:
+    """Notes another embedder, whose vectors are still to be made."""
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("UPDATE docs SET vectors = NULL")
+    store.set_state(db, embedder=embedder, dimensions=dimensions, written=0)
+    db.execute("COMMIT")
 
 
 def _batches(documents: list[_Row]) -> Iterator[list[_Row]]:

@@ -62,7 +62,7 @@ class WorkspaceEngine:
         if there:
             self._open()
         name = "" if self.embedder is None else self.embedder.name
-        if not there or name != before or self._searcher.damaged:
+        if not there or name != before:
             try:
                 self.refresh(progress=progress)
             except IndexBusyError:
@@ -100,7 +100,7 @@ class WorkspaceEngine:
                 continue
             with self._lock:
                 self.close()
-                self._db, self._folder, self._version = db, folder, -1
+                self._db, self._version = db, -1
                 with self._reading():
                     return
         raise self._unreadable()
@@ -122,7 +122,7 @@ class WorkspaceEngine:
                     (has_state,) = self._db.execute("SELECT count(*) FROM state").fetchone()
                     (version,) = self._db.execute("PRAGMA data_version").fetchone()
                     if version != self._version and has_state:
-                        self._searcher = Searcher(self._folder, self._db, self.embedder)
+                        self._searcher = Searcher(self._db, self.embedder)
                         self._version = version
                     yield self._db
                 finally:

@@ -1,17 +1,14 @@
 """Puts documents into an index, and takes them out.
 
-Input: the folder and the open database of an index, within a transaction; documents. Output: rows
-of all tables, and lines of meta.jsonl.
+Input: the open database of an index, within a transaction; documents. Output: rows of all tables.
 """
 
 import sqlite3
 import zlib
 from array import array
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
-from mypt_infer.workspace.index import rows
 from mypt_infer.workspace.index.model import cut, doc_id
 from mypt_infer.workspace.index.postings import Adder, Postings
 from mypt_infer.workspace.index.store import set_state, state
@@ -21,7 +18,6 @@ from mypt_infer.workspace.index.terms import language_for, terms_of
 _TOGETHER, _BETWEEN = 8, "\0"
 # The letters at the beginning of a text that count as lead.
 _LEAD = 200
-_GATHERED = 4 << 20
 
 
 class Entry(NamedTuple):
@@ -38,11 +34,8 @@ class Entry(NamedTuple):
 class Documents:
     """The documents of an open index."""
 
-    def __init__(self, folder: Path, db: sqlite3.Connection) -> None:
-        now = state(db)
-        self._folder, self._db = folder, db
-        self._next, self._meta = int(now["next"]), int(now["meta"])
-        self._lines = bytearray()
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db, self._next = db, int(state(db)["next"])
         self._adder: Adder | None = None
 
     def put(self, new: Entry) -> None:
@@ -58,37 +51,31 @@ class Documents:
         for i, counted in enumerate(times):
             self._adder.add(first + i, counted, lead if i == 0 else Counter())
         lengths = array("H", (min(c.total(), 0xFFFF) for c in times)).tobytes()
-        lines = rows.lines(key, new.title, new.path, len(chunks))
-        at = self._meta + len(self._lines)
         row = (
             key, new.path, new.title, new.digest, new.signature, created, new.modified,
-            language, first, len(chunks), lengths, lead.total(), at, len(lines),
+            language, first, len(chunks), lengths, lead.total(),
         )  # fmt: skip
         marks = "?, " * len(row)
         self._db.execute(f"INSERT INTO docs VALUES (NULL, {marks}NULL)", row)
         for i in range(0, len(chunks), _TOGETHER):
             data = zlib.compress(_BETWEEN.join(chunks[i : i + _TOGETHER]).encode())
             self._db.execute("INSERT INTO texts VALUES (?, ?)", (first + i, data))
-        self._lines += lines
         self._next += len(chunks)
-        if len(self._lines) > _GATHERED:
-            self._write_lines()
 
     def remove(self, path: str) -> None:
         """Removes a document, if there is one with this path."""
-        columns = "id, title, language, first, chunks, meta_at, meta_size"
-        query = f"SELECT {columns} FROM docs WHERE path = ?"
+        query = "SELECT id, title, language, first, chunks FROM docs WHERE path = ?"
         row = self._db.execute(query, (path,)).fetchone()
         if row is None:
             return
-        key, title, language, first, chunks, at, size = row
+        key, title, language, first, chunks = row
         times, lead = _terms(title, path, texts(self._db, first, chunks), language)
         terms = {term for counted in (*times, lead) for term in counted}
         Postings(self._db).remove(terms, first, chunks)
         query = "DELETE FROM texts WHERE first BETWEEN ? AND ?"
         self._db.execute(query, (first, first + chunks - 1))
         self._db.execute("DELETE FROM docs WHERE id = ?", (key,))
-        self._db.execute("INSERT INTO gone VALUES (?, ?, ?, ?)", (first, chunks, at, size))
+        set_state(self._db, written=0)
 
     def note(self, path: str, signature: str) -> None:
         """Notes the signature of a file that has the same bytes as before."""
@@ -98,15 +85,7 @@ class Documents:
         """Writes what is gathered; the transaction can be committed then."""
         if self._adder is not None:
             self._adder.flush()
-            self._write_lines()
-            set_state(self._db, next=self._next, meta=self._meta)
-        elif not self._meta:
-            self._write_lines()
-
-    def _write_lines(self) -> None:
-        rows.add_lines(self._folder, self._lines, self._meta)
-        self._meta += len(self._lines)
-        self._lines.clear()
+            set_state(self._db, next=self._next, written=0)
 
     def _key(self, path: str) -> str:
         key = doc_id(path)

@@ -7,14 +7,12 @@ to 1 for every document; both are added up, by the embedder's weight.
 import sqlite3
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from pathlib import Path
 
 import numpy as np
 
 from mypt_infer.workspace.index.embed import Embedder, Floats, vectors_for
 from mypt_infer.workspace.index.postings import Postings, trigrams
 from mypt_infer.workspace.index.ranking import Word, lengths, rank
-from mypt_infer.workspace.index.rows import damaged, vectors_of
 from mypt_infer.workspace.index.store import state
 from mypt_infer.workspace.index.terms import concepts
 
@@ -33,33 +31,28 @@ _UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 
 
 class Searcher:
-    """What a search needs of an index, in memory; `damaged` if vectors are not as written."""
+    """What a search needs of an index, in memory."""
 
-    def __init__(self, folder: Path, db: sqlite3.Connection, embedder: Embedder | None) -> None:
+    def __init__(self, db: sqlite3.Connection, embedder: Embedder | None) -> None:
         now = state(db)
         self._lengths = lengths(db)
         languages = db.execute("SELECT DISTINCT language FROM docs ORDER BY language")
         self._languages = [row[0] for row in languages] or [""]
-        self._dimensions, self.damaged = int(now["dimensions"]), False
+        self._dimensions = int(now["dimensions"])
         self._embedder: Embedder | None = None
-        self._vectors: Floats | None = None
         if embedder is not None and embedder.name == now["embedder"] and self._dimensions:
             self._embedder = embedder
-            self._read_vectors(folder, db, int(now["next"]))
+            self._read_vectors(db)
 
-    def _read_vectors(self, folder: Path, db: sqlite3.Connection, rows: int) -> None:
-        vectors = vectors_of(folder, rows, self._dimensions)
-        bad = set(damaged(db, vectors))
-        self.damaged = bool(bad)
-        if vectors is None:
-            return
-        ready = {
-            row[0] for row in db.execute("SELECT id FROM docs WHERE vectors IS NOT NULL")
-        } - bad
-        good = np.isin(self._lengths.ids, np.fromiter(ready, dtype=np.int64, count=len(ready)))
-        size, live = len(self._lengths.chunk), self._lengths.live
-        self._vectors, self._has_vector = vectors[:size], np.zeros(size, dtype=bool)
-        self._has_vector[live] = good[self._lengths.doc_of[live]]
+    def _read_vectors(self, db: sqlite3.Connection) -> None:
+        size = len(self._lengths.chunk)
+        self._vectors = np.zeros((size, self._dimensions), dtype=np.float32)
+        self._has_vector = np.zeros(size, dtype=bool)
+        query = "SELECT first, chunks, vectors FROM docs WHERE vectors IS NOT NULL"
+        for first, chunks, data in db.execute(query):
+            rows = slice(first, first + chunks)
+            self._vectors[rows] = np.frombuffer(data, dtype="<f4").reshape(chunks, -1)
+            self._has_vector[rows] = True
 
     def hits(
         self, db: sqlite3.Connection, query: str, top_k: int
@@ -72,8 +65,8 @@ class Searcher:
         if not len(sizes.ids):
             return
         docs, chunks = rank(self._words(Postings(db), query), sizes)
-        likeness = self._likeness(query)
-        if likeness is not None and self._embedder is not None:
+        if self._embedder is not None:
+            likeness = self._likeness(self._embedder, query)
             weight = np.float32(self._embedder.weight)
             doc_likeness = np.maximum.reduceat(likeness, sizes.first)
             docs = ((docs + weight * doc_likeness) / (1 + weight)).astype(np.float32)
@@ -116,13 +109,11 @@ class Searcher:
                 alike = postings.ids(term for term in similar if similar[term] >= 0.85 * best)
                 yield _united(postings, alike.values())._replace(weight=best)
 
-    def _likeness(self, query: str) -> Floats | None:
+    def _likeness(self, embedder: Embedder, query: str) -> Floats:
         """Returns the likeness of each chunk's vector to the query's; 0 below the floor."""
-        if self._vectors is None or self._embedder is None:
-            return None
-        (vector,) = vectors_for(self._embedder, [query], self._dimensions)
+        (vector,) = vectors_for(embedder, [query], self._dimensions)
         likeness: Floats = np.array(self._vectors @ vector)
-        likeness[(likeness < self._embedder.floor) | ~self._has_vector] = 0
+        likeness[(likeness < embedder.floor) | ~self._has_vector] = 0
         return likeness
 
 

@@ -6,8 +6,8 @@
     index_dir/<name>/embeddings.npy   float32, shape (chunks, dimensions); row i belongs to line i
 
 A new index, and one of which much has changed, is a new folder, to which `current` then points. A
-small change is one transaction of SQLite; the two other files are settled after it (`rows`). Either
-way a reader sees the old state or the new one, never half of each, and needs no lock.
+small change is one transaction of SQLite, from which the two other files are written (`files`).
+Either way a reader sees the old state or the new one, never half of each, and needs no lock.
 """
 
 import hashlib
@@ -27,25 +27,23 @@ from mypt_infer.workspace.index import postings
 CURRENT = "current"
 SQLITE, VECTORS, META = "index.sqlite", "embeddings.npy", "meta.jsonl"
 # The version of the schema, of how texts are read, cut and taken apart into terms.
-VERSION = "2"
+VERSION = "3"
 _PREFIX = "index-"
 # Seconds that a reader waits for a writer's transaction to end, and a writer for readers.
 _PATIENCE = 60
 
 # `docs.first` numbers a document's first chunk, and `chunks` counts them; numbers are never used
-# again. `lengths` holds a uint16 for each chunk: its terms. `meta_at` and `meta_size` say which
-# bytes of meta.jsonl are the document's. `vectors` is the CRC-32 of its rows of embeddings.npy;
-# NULL if they are not made yet. `gone` lists chunks whose lines and rows are to be made empty.
+# again. `lengths` holds a uint16 for each chunk: its terms. `vectors` are those of its chunks,
+# float32; NULL if they are not made yet.
 SCHEMA = f"""
 CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE docs (
     id INTEGER PRIMARY KEY, doc_id TEXT UNIQUE, path TEXT UNIQUE, title TEXT, digest TEXT,
     signature TEXT, created REAL, updated REAL, language TEXT, first INTEGER UNIQUE, chunks INTEGER,
-    lengths BLOB, lead INTEGER, meta_at INTEGER, meta_size INTEGER, vectors INTEGER
+    lengths BLOB, lead INTEGER, vectors BLOB
 );
 CREATE INDEX titles ON docs (title);
 CREATE TABLE texts (first INTEGER PRIMARY KEY, data BLOB);
-CREATE TABLE gone (first INTEGER, chunks INTEGER, at INTEGER, size INTEGER);
 {postings.SCHEMA}
 """
 
@@ -171,7 +169,7 @@ def state(connection: sqlite3.Connection) -> dict[str, str]:
     """Returns what is noted of the index as a whole.
 
     `version`; `embedder`, a name, and `dimensions`; `next`, the number of the next chunk; and
-    `meta`, the number of bytes of meta.jsonl.
+    `written`, 1 if the other files say what is here.
     """
     return dict(connection.execute("SELECT key, value FROM state"))
 

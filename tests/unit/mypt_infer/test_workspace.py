@@ -209,7 +209,7 @@ def rows(engine: WorkspaceEngine) -> dict[str, tuple[Any, ...]]:
     vectors = np.load(folder / VECTORS)
     assert len(vectors) == len(lines)
     pairs = zip(lines, vectors, strict=True)
-    return {line["chunk_id"]: (line, *vector.tolist()) for line, vector in pairs if line}
+    return {line["chunk_id"]: (line, *vector.tolist()) for line, vector in pairs}
 
 
 @pytest.mark.parametrize("many", [0, 1000])
