@@ -60,6 +60,8 @@ class Command:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return self.closed_status
         except Exception as error:
+            if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
+                error = UsageError("this needs numpy: pip install 'mypt-tags[numpy]'")
             expected = isinstance(error, (*self.errors, OSError))
             if not (expected or type(error).__module__.startswith(_OURS)):
                 traceback.print_exc()

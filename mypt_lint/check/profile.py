@@ -37,8 +37,6 @@ class Profile:
 
     def facts(self) -> dict[str, Any]:
         """Returns what to show, as JSON values; numbers of a sample are scaled to all records."""
-        import numpy as np
-
         counts, read = self.counts, self.counts["all"]["records"]
         scale = len(self.digests) / read if self.every > 1 and read else 1
         names = ("records", "unread", "tokens", "counted", "trained")
@@ -46,7 +44,9 @@ class Profile:
         out["exact"] = self.every == 1 and out["counted"] == out["tokens"]
         out["share"] = out["trained"] / out["counted"] if out["counted"] else None
         out["sample"] = read if self.every > 1 else 0
-        out["repeated"] = len(self.digests) - len(np.unique(np.array(self.digests, np.uint64)))
+        parts = 1 + (len(self.digests) >> 21)  # a set of all would take gigabytes
+        sets = ({d for d in self.digests if d % parts == part} for part in range(parts))
+        out["repeated"] = len(self.digests) - sum(map(len, sets))
         out["roles"] = [
             [role, round(n * scale), round(counts["characters"][role] * scale)]
             for role, n in sorted(counts["messages"].items(), key=lambda item: (-item[1], item[0]))

@@ -5,6 +5,8 @@ replaced as a whole or not at all. Records that no fix makes right may be droppe
 written to a file beside the data, byte for byte, before the data is written without them.
 """
 
+from __future__ import annotations
+
 import difflib
 import os
 import re
@@ -14,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import refuse_pipe
@@ -29,10 +31,12 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.file_faults import BLOCK, MAX_TEXT
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fix.apply import Codes, Fixer
-from mypt_lint.fix.dataset import Repairs
 from mypt_lint.run.chunk import MIXED, UNREAD, Chunk
 from mypt_lint.run.plan import Group
 from mypt_spec.findings import RULES
+
+if TYPE_CHECKING:
+    from mypt_lint.fix.dataset import Repairs
 
 Write = Callable[[bytes], object]
 REJECTS = ".rejects"  # after the name of a file, that of its lines that were dropped

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.findings_cache import FindingsCache
 from mypt_lint.fast.skeleton import SIGN, Skeleton
@@ -44,8 +46,6 @@ class ByModel:
 
         None where the template writes no text for it, or the vocabulary cannot encode that.
         """
-        import numpy as np
-
         aligned = self.model.placed(chat)[0] if self.model.vocabulary else None
         try:
             ids, starts = self.model.ids(aligned) if aligned else ((), ())
