@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "check and look at data": {
         "lint": ("mypt.lint.cli", "check training data against the grammar of its format"),
+        "diff": ("mypt.diff", "compare what two templates, models or servers make of records"),
         "view": ("mypt.view", "show episodes as a chat, with mask, token ids and findings"),
     },
     "make data": {

@@ -70,7 +70,7 @@ Outcome = Aligned | Failed | Leaf | None
 Arguments = tuple[list[dict[str, Any]], bytes | None, dict[str, Any]]
 
 
-def _in_use(templates: list[Template]) -> list[Template]:
+def in_use(templates: list[Template]) -> list[Template]:
     """Returns the template for conversations without tools, and the one for those with tools."""
     by_name = {template.name: template for template in templates}
     usual = by_name.get("") or by_name.get("default") or templates[0]
@@ -88,7 +88,7 @@ class Templates:
     def __init__(
         self, templates: list[Template], special: frozenset[str], forms: Sequence[Form] = ()
     ) -> None:
-        usual, tools = _in_use(templates)
+        usual, tools = in_use(templates)
         self._tools: Memo[bytes, Any] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
         self._shared: Any = None
         self._fault = ""
@@ -234,7 +234,7 @@ class ModelFolder:
     @property
     def read_options(self) -> tuple[set[str], set[str]]:
         """Returns what `variables` does, without what each template gets."""
-        names, likely = bounded(variables, _in_use(self.templates))
+        names, likely = bounded(variables, in_use(self.templates))
         own = {*_OWN, "documents"}.union(*(template.tokens for template in self.templates))
         return names, likely - own
 

@@ -100,7 +100,7 @@ def test_one_wording_for_the_dialect() -> None:
     assert all(text.startswith(words) for text in wording.values()), wording
     without = {"mypt-convert", "mypt-index", "mypt-train", "mypt-lint explain", "mypt-lint rules"}
     without |= {"mypt-lint new-dialect", "mypt-lint check-dialect", "mypt-synth"}
-    without |= {"mypt-lint derive"}
+    without |= {"mypt-lint derive", "mypt-diff"}
     assert set(PARSERS) - set(wording) == without
 
 

@@ -1,0 +1,59 @@
+"""Reads the command line of `mypt-diff`: compares two formats on the records of some files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from mypt_cli.command import Command
+from mypt_cli.parser import Parser
+
+SAME, DIFFERENT = 0, 1
+
+PROG = "mypt-diff"
+ABOUT = "Compare what two templates, models, formats or servers make of the same records."
+EPILOG = Path(__file__).with_suffix(".txt")
+_SIDE = "a template, model folder, .gguf file, dialect, custom format folder, or URL of a server"
+
+
+def _options(out: Parser) -> None:
+    add = out.group("input")
+    add("A", _SIDE, dest="one")
+    add("B", _SIDE, dest="other")
+    add("PATH", "files of records, in any format that mypt-lint reads", dest="paths", nargs="+")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from mypt_cli.jsonl.paths import source_of
+    from mypt_cli.jsonl.values import lines
+    from mypt_cli.words import counted
+    from mypt_lint.template.compare import KINDS, compare, side_of
+    from mypt_records.shapes import read, shape_of
+
+    one, other = side_of(options.one), side_of(options.other)
+    kinds, compared, unread = Counter[str](), 0, 0
+    for source in map(source_of, options.paths):
+        for line in lines(source):
+            shape = shape_of(line.value) if line.fault is None else ""
+            chat = read(line.value, shape) if shape else None
+            if chat is None or not chat.messages or not chat.is_readable:
+                unread += 1
+                continue
+            compared += 1
+            if (difference := compare(line.value, chat, one, other)) is not None:
+                kinds[difference.kind] += 1
+                print(f"{line.path}:{line.row}: {difference.kind}: {difference.message}")
+    if not options.quiet:
+        text = f"{counted(compared, 'record')} compared, {kinds.total()} differ"
+        print(text + f"; {unread} not read: mypt-lint says why" * bool(unread), file=sys.stderr)
+        for kind, count in kinds.most_common():
+            print(f"  {count}  {kind}: {KINDS[kind]}", file=sys.stderr)
+    return DIFFERENT if kinds else SAME
+
+
+main = Command(PROG, ABOUT, EPILOG, _options, _run)
+
+if __name__ == "__main__":
+    sys.exit(main())
