@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_it_runs_every_command_that_is_installed() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts.pop("mypt") == "mypt.main:main"
+    assert scripts.pop("mypt") == scripts.pop("mypt-tags") == "mypt.main:main"
     assert scripts == {f"mypt-{name}": f"{module}:main" for name, module in MODULES.items()}
 
 
