@@ -20,7 +20,7 @@ from mypt_cli.run import in_threads
 from mypt_cli.store import locate
 from mypt_lint.settings.settings import Settings
 from mypt_train.scale.planning.pieces import Cut, Input, Piece
-from mypt_train.scale.planning.proof import digest, remember, stamp_of
+from mypt_train.scale.planning.proof import digest, stamp_of
 
 _THREADS = 32  # they wait for a disk or a store, or hash
 
@@ -106,10 +106,9 @@ def _cut(
             cut, at = _places(source, stream, length, size)
             before = stamp_of(stream)
             sha256 = digest(stream, length, count)
-            remember(source.path, sha256, before)
     except OSError as error:
         raise unreadable(source.path, error) from None
-    entry = Input(source.path, length, cut, source.compressed, sha256, "", rules)
+    entry = Input(source.path, length, cut, source.compressed, sha256, "", rules, before)
     return entry, [Piece(number, *ends) for ends in at]
 
 

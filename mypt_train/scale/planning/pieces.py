@@ -27,6 +27,8 @@ from mypt_cli.store import is_url, locate
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 
 Cut = Literal["lines", "rows", "whole"]
+# What the system says of a file: size, times of writing and of change in ns, inode and device.
+Stamp = tuple[int, int, int, int, int]
 # Packed bytes count as so many.
 PACKED = 4
 # Bytes on disk that are read at a time.
@@ -37,8 +39,9 @@ BLOCK = 1 << 20
 class Input:
     """An input as it was when it was listed.
 
-    `bytes` are those on disk. A local file has `sha256`, an object of a store `etag`. `rules` are
-    the settings of `mypt-lint` that decide which lines are refused.
+    `bytes` are those on disk. A local file has `sha256`, and the `stamp` that it had before it was
+    hashed, an object of a store `etag`. `rules` are the settings of `mypt-lint` that decide which
+    lines are refused.
     """
 
     path: str
@@ -48,6 +51,7 @@ class Input:
     sha256: str = ""
     etag: str = ""
     rules: Settings = NO_SETTINGS
+    stamp: Stamp | None = None
 
     @property
     def local(self) -> bool:

@@ -25,7 +25,7 @@ from mypt_train.scale.planning.pieces import Input, Piece
 
 SCHEMA = "mypt_plan_v2"
 # The keys of an input that need no conversion.
-_PLAIN = [field.name for field in fields(Input) if field.name != "rules"]
+_PLAIN = [field.name for field in fields(Input) if field.name not in ("rules", "stamp")]
 
 
 class PlanError(UsageError):

@@ -1,7 +1,7 @@
 """Proves that local inputs are as they were planned.
 
-Input: an input as a plan has it. Output: nothing, or a ChangedError. A file is hashed as a whole,
-once in a process: its stamp shows later that nobody has written to it since.
+Input: an input as a plan has it. Output: nothing, or a ChangedError. While a file has the stamp
+that it was planned with, nobody has written to it; one with another is hashed again.
 """
 
 from __future__ import annotations
@@ -13,18 +13,13 @@ from io import BufferedReader
 from typing import BinaryIO
 
 from mypt_cli.errors import UsageError, unreadable
-from mypt_spec.memo import Memo
-from mypt_train.scale.planning.pieces import Input
+from mypt_train.scale.planning.pieces import Input, Stamp
 
 _BUFFER = 1 << 18  # bytes that stay in the processor's cache
 
 
 class ChangedError(UsageError):
     """An input is another one than was planned, or gone. Trying again does not help."""
-
-
-# What the system says of a file: size, times of writing and of change in ns, inode and device.
-Stamp = tuple[int, int, int, int, int]
 
 
 def stamp_of(stream: BinaryIO) -> Stamp:
@@ -46,14 +41,6 @@ def digest(
     return out.hexdigest()
 
 
-_hashed = Memo[tuple[str, str], Stamp](1 << 16)  # path and SHA-256; the stamp is older
-
-
-def remember(path: str, sha256: str, before: Stamp) -> None:
-    """Remembers that a file was hashed, after it had the stamp `before`."""
-    _hashed.keep((path, sha256), before)
-
-
 def prove(source: Input) -> None:
     """Raises ChangedError if a local input is not as it was planned.
 
@@ -68,12 +55,9 @@ def prove(source: Input) -> None:
                 raise ChangedError(
                     f"{source.path}: has {now[0]:,} bytes, {source.bytes:,} were planned"
                 )
-            if _hashed.entries.get((source.path, source.sha256)) == now:
-                return
-            if digest(stream, source.bytes) != source.sha256:
+            if now != source.stamp and digest(stream, source.bytes) != source.sha256:
                 raise ChangedError(f"{source.path}: has another SHA-256 than was planned")
     except FileNotFoundError:
         raise ChangedError(f"{source.path}: is not there (from the folder {os.getcwd()})") from None
     except OSError as error:
         raise unreadable(source.path, error) from None
-    remember(source.path, source.sha256, now)
