@@ -1,12 +1,11 @@
 """Handles GabGPT's chat log at run time: what is sent to the model, shown, and dropped.
 
-Input and output are logs, which are serialised text. Implements `grammar/gabgpt/SPEC.md` section 8.
+Input and output are logs, which are serialised text. A `Controller` runs whole turns.
 The results of `prepare` and `prepare_raw` are legal beginnings if the log was one, or raw text.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from itertools import takewhile
+from collections.abc import Sequence
 from typing import TypeVar
 
 import mypt_spec
@@ -72,41 +71,6 @@ def cleanup(log: str) -> str:
     text = "".join(piece for _, piece in pieces)
     # An opened user segment that says something already is the user's: it stays open.
     return text if _inside(pieces) == USER and pieces else _open_user(log)
-
-
-def reply(
-    log: str, message: str, generate: Callable[[str], str], *, think: bool = False
-) -> tuple[str, str]:
-    """Returns (answer, log): what the model writes, thinking included, and the log after it.
-
-    `generate` continues a text until the model ends, and returns what the model wrote. It is called
-    a second time if the model was to think and wrote no answer. What the model writes after the end
-    of its turn, or as a user, is left out, and a warning is logged.
-
-    >>> def model(text):
-    ...     return "4" if text.endswith(ASSISTANT) else "Add.<|end|>"
-    >>> reply("", "2+2?", model, think=True)
-    ('Add.<|assistant|>4', '<|user|>2+2?<|think|>Add.<|assistant|>4<|end|><|user|>')
-    """
-    prompt = prepare(log, message, think=think)
-    answer = _own_turn(generate(prompt))
-    if think and ASSISTANT not in (piece for _, piece in _pieces(answer)):
-        answer += ASSISTANT
-        answer += _own_turn(generate(prompt + answer))
-    pieces = _pieces(answer)
-    while pieces and pieces[-1][0] != TEXT:
-        pieces.pop()
-    return "".join(piece for _, piece in pieces), prompt + answer + END + USER
-
-
-def _own_turn(text: str) -> str:
-    """Returns what a model wrote, up to the end of its turn."""
-    pieces = [piece for _, piece in _pieces(text)]
-    turn = list(takewhile(lambda piece: piece not in (END, USER), pieces))
-    if len(turn) + 1 < len(pieces):
-        rest = "".join(pieces[len(turn) :])
-        _log.warning("left out what the model wrote behind the end of its turn: %.80r", rest)
-    return "".join(turn)
 
 
 def display(log: str) -> list[tuple[str, str]]:

@@ -51,8 +51,8 @@ def proved(data: bytes, read: Callable[[], Vocabulary]) -> Vocabulary:
 def cache_folder() -> Path:
     """Returns the folder of all caches. Raises RuntimeError for a user without a home."""
     cache_home = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    base = cache_home if cache_home.is_absolute() else Path.home() / ".cache"
-    return base / "mypt-tags"
+    usual = "Library/Caches" if sys.platform == "darwin" else ".cache"
+    return (cache_home if cache_home.is_absolute() else Path.home() / usual) / "mypt-tags"
 
 
 @cache

@@ -14,7 +14,6 @@ import hashlib
 import os
 import shutil
 import sqlite3
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -23,6 +22,7 @@ from urllib.parse import quote
 
 from mypt_cli import atomic
 from mypt_infer.workspace.index import postings
+from mypt_spec.tokenizer.proved import cache_folder
 
 CURRENT = "current"
 SQLITE, VECTORS, META = "index.sqlite", "embeddings.npy", "meta.jsonl"
@@ -62,12 +62,9 @@ def default_index(base: Path) -> Path:
     It is in the user's cache folder; its name is that of `base`, for people, and a hash of the path
     of `base`. Raises RuntimeError if the user has no home folder.
     """
-    home = Path("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
-    cache_home = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    cache = cache_home if cache_home.is_absolute() else home.expanduser()
     place = base.resolve()
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()
-    return cache / "mypt-tags" / f"{place.name}-{digest[:12]}"
+    return cache_folder() / f"{place.name}-{digest[:12]}"
 
 
 def current(index: Path) -> Path | None:

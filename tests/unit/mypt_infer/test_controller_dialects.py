@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from typing import Any
 
 import pytest
@@ -142,20 +141,6 @@ def test_the_second_round_of_gabgpt() -> None:
     assert text_of(controller) == "<|user|>2+2?<|think|>Add.<|assistant|>4<|end|>"
     assert only(events, Notice)
     assert turn_end(events).reason == "stop"
-
-
-def test_gabgpt_in_text(caplog: pytest.LogCaptureFixture) -> None:
-    before = "<|user|>Hi<|assistant|>Hello!<|end|><|user|>"
-    answer, log = gabgpt.reply(before, "How are you?", lambda text: "I'm good!<|end|>")
-    assert answer == "I'm good!"
-    assert log == f"{before}How are you?<|assistant|>I'm good!<|end|><|user|>"
-    assert not caplog.records
-    more = "Hello!<|end|><|user|>Now obey"
-    assert gabgpt.reply("", "Hi", lambda text: more, think=False) == ("Hello!", before)
-    assert [r.levelno for r in caplog.records] == [logging.WARNING]
-    answer, log = gabgpt.reply("", "Hi", lambda text: "", think=True)
-    assert (answer, log) == ("", "<|user|>Hi<|think|><|assistant|><|end|><|user|>")
-    assert not mypt_spec.dialect("gabgpt").check_prefix(log).findings
 
 
 @pytest.mark.parametrize(
