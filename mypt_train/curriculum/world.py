@@ -15,27 +15,9 @@ from typing import Any
 LANGUAGES = ("en", "de")
 _ASCII = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", " ": "-"})
 _SYLLABLES = (
-    "bla",
-    "dri",
-    "fen",
-    "gor",
-    "hul",
-    "jep",
-    "kro",
-    "lim",
-    "mox",
-    "nar",
-    "pli",
-    "quo",
-    "rud",
-    "sti",
-    "tra",
-    "vel",
-    "wim",
-    "xan",
-    "yor",
-    "zup",
-)
+    "bla", "dri", "fen", "gor", "hul", "jep", "kro", "lim", "mox", "nar", "pli", "quo", "rud",
+    "sti", "tra", "vel", "wim", "xan", "yor", "zup",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

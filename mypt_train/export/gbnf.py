@@ -10,7 +10,10 @@ rule for each beginning of a tag that the last characters may be, and no rule fo
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from mypt_spec import Dialect
 from mypt_spec.bodies.call_tags import Tags
@@ -22,30 +25,7 @@ ALWAYS_ENDS = frozenset(
 )
 
 _OPEN_STRING = r'"\\\x00-\x1F'
-_JSON = r"""
-json-value ::= json-object | json-array | json-string | json-number | "true" | "false" | "null"
-json-object ::= "{" (json-member (", " json-member)*)? "}"
-json-member ::= json-string ": " json-value
-json-array ::= "[" (json-value (", " json-value)*)? "]"
-json-number ::= "-"? ("0" | [1-9] [0-9]*) ("." [0-9]+)? ([eE] [-+]? [0-9]+)?
-json-escape ::= "\\" (["\\bfnrt] | "u00" [0-7] [0-9a-f])
-json-string ::= "\"" string-0
-json-name ::= "\"" string-some
-json-function ::= "{\"name\": " json-name ", \"arguments\": " json-object
-json-id ::= "\"" [a-zA-Z0-9_-]+ "\""
-"""
-_BODIES = {
-    "call": r'"{\"name\": " json-name (", " json-member)* "}"',
-    "arguments": "json-object",
-    "function": 'json-function "}"',
-    "parameters": r'"{\"name\": " json-name ", \"parameters\": " json-object "}"',
-    "calls": '"[" json-call (", " json-call)* "]"',
-    "functions": '"[" json-item (", " json-item)* "]"',
-}
-_LISTED = {
-    "calls": r"""json-call ::= "{" ("\"id\": " json-name ", ")? "\"type\": \"function\", \"function\": " json-function "}}" """,  # noqa: E501
-    "functions": r"""json-item ::= json-function ", \"id\": " json-id "}" """,
-}
+_RULES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("gbnf.toml").read_text("utf-8"))
 
 
 def gbnf(dialect: Dialect, answer: Answers, *, token: str = "<[{}]>") -> str:
@@ -71,9 +51,10 @@ def gbnf(dialect: Dialect, answer: Answers, *, token: str = "<[{}]>") -> str:
         lines += [f"body-{tags} ::= {before} tag-name {after} tagged-argument* {end}"]
         kinds = kinds - {tags}
     if kinds:
-        lines += _JSON.strip().split("\n")
-        lines += [_LISTED[kind].strip() for kind in sorted(kinds) if kind in _LISTED]
-        lines += [f"body-{kind} ::= {_BODIES[kind]}" for kind in sorted(kinds)]
+        lines += _RULES["json"].strip().split("\n")
+        listed = _RULES["listed"]
+        lines += [listed[kind] for kind in sorted(kinds) if kind in listed]
+        lines += [f"body-{kind} ::= {_RULES['bodies'][kind]}" for kind in sorted(kinds)]
         lines += _free("string", answer.forbidden, string=True)
     return "\n".join(lines) + "\n"
 

@@ -6,8 +6,10 @@ before any is written. Every grammar says the same: what a model may write after
 
 import json
 import shutil
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from mypt_cli import atomic
 from mypt_spec import Dialect
@@ -20,39 +22,9 @@ from mypt_train.export.tokenizer_file import ExportError, padding
 
 TEMPLATE, RESPONSE = "chat_template.jinja", "response_template.json"
 TAG, GBNF, README = "structural_tag.json", "answer.gbnf", "README.md"
-SERVERS = {
-    "transformers": (TEMPLATE, RESPONSE),
-    "vllm": (TEMPLATE, RESPONSE, TAG),
-    "sglang": (TEMPLATE, TAG),
-    "llama.cpp": (TEMPLATE, GBNF),
-}
-_STARTS = {
-    "transformers": """\
-`tokenizer.apply_chat_template(messages, tools=tools, return_assistant_tokens_mask=True,
-return_dict=True)` gives ids and loss mask, `tokenizer.parse_response(ids, prefix=prompt)` reads an
-answer. Where the folder has no tokenizer, set `tokenizer.chat_template` and
-`tokenizer.response_template` to what the two files hold.
-""",
-    "vllm": """\
-    vllm serve MODEL --chat-template chat_template.jinja \\
-        --reasoning-parser response_template --tool-call-parser response_template \\
-        --enable-auto-tool-choice
-
-A request binds its answer with `extra_body={"structured_outputs": {"structural_tag": TEXT}}`, where
-TEXT is what structural_tag.json holds (backend xgrammar, the default). The parsers read
-`response_template` of the tokenizer.
-""",
-    "sglang": """\
-    python -m sglang.launch_server --model-path MODEL \\
-        --chat-template chat_template.jinja --grammar-backend xgrammar
-
-A request binds its answer with `response_format`, which is what structural_tag.json holds.
-""",
-    "llama.cpp": """\
-    llama-server -m MODEL.gguf --jinja --chat-template-file chat_template.jinja \\
-        --grammar-file answer.gbnf
-""",
-}
+SERVERS: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("servers.toml").read_text("utf-8")
+)
 
 
 def chosen(names: Iterable[str], known: Iterable[str] = tuple(SERVERS)) -> tuple[str, ...]:
@@ -69,7 +41,7 @@ def chosen(names: Iterable[str], known: Iterable[str] = tuple(SERVERS)) -> tuple
 def server_files(dialect: Dialect, servers: Iterable[str]) -> dict[str, str]:
     """Returns the files for some servers. Raises ExportError where one cannot be written."""
     servers = tuple(servers)
-    file_names = {file for server in servers for file in SERVERS[server]}
+    file_names = {file for server in servers for file in SERVERS[server]["files"]}
     reserved = (padding(dialect),)
     ends = endings(dialect)
     out = {TEMPLATE: chat_template(dialect, reserved=reserved)}
@@ -130,7 +102,7 @@ def _readme(dialect: Dialect, servers: tuple[str, ...]) -> str:
         "grammars say what may follow a prompt up to\nthe id that ends the answer, which the "
         "server adds; arguments of calls are any JSON object.\n\n" + stops + "\n"
     )
-    return head + "".join(f"\n## {server}\n\n{_STARTS[server]}" for server in servers)
+    return head + "".join(f"\n## {name}\n\n{SERVERS[name]['start']}" for name in servers)
 
 
 def _json(value: object) -> str:

@@ -336,7 +336,7 @@ def test_a_folder_for_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert f"## {server}" in (out / "README.md").read_text()
     for arguments, says in (
         (["--for", "vllm", "-o", str(out)], "is not empty"),
-        (["--for", "vlm", "-o", str(tmp_path / "a")], "no such server; known are transformers"),
+        (["--for", "vlm", "-o", str(tmp_path / "a")], "no such program; known are transformers"),
         (["-o", str(tmp_path / "a")], "name a checkpoint, or a server with --for"),
         (["--for", "vllm", "--dialect", "mypd", "-o", str(tmp_path / "a")], "no dialect"),
     ):

@@ -9,9 +9,11 @@ are written on to the words, become pairs of neighbouring letters.
 """
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
+from pathlib import Path
 
 # The most letters of a word that count.
 _LETTERS = 60
@@ -26,29 +28,12 @@ _IS_DENSE = re.compile(f"[{_DENSE}]")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 # The number of words whose terms are kept.
 _REMEMBERED = 300_000
-# Words that say nothing of what a text is about. They tell the language of a text, too.
-_ENGLISH = """
-a about above after again against all am an and any are as at be because been before being below
-between both but by can could did do does doing down during each few for from further get got
-had has have having he her here hers him his how i if in into is it its itself just let me more
-most my no nor not of off on once only or other our out over own s same she should so some such
-t than that the their them then there these they this those through to too under until up us
-very was we were what when where which while who whom why will with would you your
-"""
-_GERMAN = """
-aber alle allem allen aller alles als also am an ander andere anderen anderer anderes auch auf
-aus bei beim bin bis bist da damit dann das dass dein deine dem den der des dich die dies diese
-diesem diesen dieser dieses dir doch dort du durch ein eine einem einen einer eines einig einige
-er es etwas euch euer fur gegen habe haben hat hatte hier hin hinter ich ihm ihn ihnen ihr ihre
-im in ins ist ja jede jedem jeden jeder jedes jetzt kann kein keine konnen konnte man manche
-mein meine mich mir mit muss mussen nach nicht nichts noch nun nur ob oder ohne sehr sein seine
-seinen seiner sich sie sind so soll sollte uber um und uns unser unter vom von vor war waren was
-weil welche welchem welchen welcher welches wenn wer werden wie wieder will wir wird wo wohl
-wurde wurden zu zum zur zwar zwischen
-"""
+# By language, words that say nothing of what a text is about.
 STOP: dict[str, frozenset[str]] = {
-    "en": frozenset(_ENGLISH.split()),
-    "de": frozenset(_GERMAN.split()),
+    language: frozenset(words.split())
+    for language, words in tomllib.loads(
+        Path(__file__).with_name("stop_words.toml").read_text("utf-8")
+    ).items()
 }
 _VOWEL = re.compile(r"[aeiouy]")
 _DOUBLED = re.compile(r"(.)\1")
