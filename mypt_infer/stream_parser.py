@@ -1,8 +1,9 @@
-"""Turns ids, one at a time, into tags and text.
+"""Turns ids, one at a time, or pieces of text into tags and text.
 
-Input: ids as they are drawn. Output: a tag as soon as it is whole, a text as soon as it can belong
-to no tag. The lexer of the engine does the cutting. This module only decides how much must be held
-back: half a character, and text that may be the beginning of a tag.
+Input: ids as they are drawn, or text in which all tags are spelled. Output: a tag as soon as it is
+whole, a text as soon as it can belong to no tag. The lexer of the engine does the cutting. This
+module only decides how much must be held back: half a character, and text that may be the beginning
+of a tag.
 
 Theory of operation. `_text` is the text that is held back, `_ends` where each held id ends in it.
 After each id, a partial match of all tags finds the first place that may still become a tag, or a
@@ -51,18 +52,26 @@ class StreamParser:
 
     `position` is the number of ids whose events were returned, `pushed` that of all ids. `last` is
     the terminal of the event before the next one, which decides how a tag is spelled there; "" at
-    the beginning. With `errors="replace"`, bytes that are not UTF-8 become U+FFFD, as in `bytes`.
+    the beginning; `inside` are the blocks that are open there. With `errors="replace"`, bytes that
+    are not UTF-8 become U+FFFD, as in `bytes`.
     """
 
     def __init__(
-        self, dialect: mypt_spec.Dialect, last: str = "", *, errors: str = "strict"
+        self,
+        dialect: mypt_spec.Dialect,
+        last: str = "",
+        *,
+        inside: Stack = (),
+        errors: str = "strict",
     ) -> None:
         self.last, self._d, self._table = last, dialect, dialect.table
         # The blocks that are open before the next event.
-        self._inside: Stack = ()
+        self._inside = inside
         self._by_id = {i: self._table.sentinels[s] for s, i in self._table.special.items()}
         self._beginning, self._around, self._longer = _patterns(dialect)
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors)
+        # The end of the text that was pushed, which may begin a tag of one id.
+        self._unread = ""
         # The text that is held back, with tags of one id as sentinels.
         self._text = ""
         # The ends in it of the ids that are held back.
@@ -98,8 +107,33 @@ class StreamParser:
         self._ends.append(len(self._text) + half)
         return self._settled(end=False)
 
+    def push_text(self, text: str) -> list[Piece]:
+        """Takes text instead of ids; returns the pieces that are now certain.
+
+        Each character counts as an id, and a tag of one id is what spells it.
+        """
+        self._unread += text
+        special = _special(self._d)
+        while match := special.search(self._unread, partial=True) if special else None:
+            if match.partial:
+                break
+            self._take(self._unread[: match.start()])
+            self._text += self._table.sentinels[match[0]]
+            self._ends += [len(self._text)] * len(match[0])
+            self._unread = self._unread[match.end() :]
+        held = len(self._unread) - match.start() if match else 0
+        self._take(self._unread[: len(self._unread) - held])
+        self._unread = self._unread[len(self._unread) - held :]
+        return self._settled(end=False)
+
+    def _take(self, text: str) -> None:
+        self._ends += range(len(self._text) + 1, len(self._text) + len(text) + 1)
+        self._text += text
+
     def flush(self) -> list[Piece]:
         """Returns all that is held back but half a character, because no tag will follow."""
+        self._take(self._unread)
+        self._unread = ""
         return self._settled(end=True)
 
     def missing(self) -> str:
@@ -172,6 +206,15 @@ class StreamParser:
 def _patterns(dialect: mypt_spec.Dialect) -> tuple[Any, Any, dict[str, list[str]]]:
     """Returns what finds the tags of a dialect in a text that goes on."""
     return _beginning(dialect.table), _around(dialect.table), _longer(dialect.table)
+
+
+@lru_cache(32)
+def _special(dialect: mypt_spec.Dialect) -> Any:
+    """Returns a pattern of the tags that are one id, for partial matches; None for none."""
+    import regex
+
+    tags = sorted(dialect.table.special, key=lambda tag: -len(tag))
+    return regex.compile("|".join(map(re.escape, tags))) if tags else None
 
 
 def _beginning(table: TokenTable) -> Any:

@@ -201,6 +201,13 @@ def test_torch_stays_in_its_rooms() -> None:
     check_each((m for m in MODULES if not m.startswith(TORCH)), torch)
 
 
+def test_plugins_load_no_torch() -> None:
+    reached = [module for module in MODULES if module.startswith("mypt_infer.plugins")]
+    for module in reached:
+        reached += sorted(imports(module, late=False).difference(reached))
+    assert {m for m in reached if "torch" in imported(m, late=False)} == set()
+
+
 def docstrings(nodes: Iterable[ast.AST]) -> set[ast.Constant]:
     strings = set()
     for node in nodes:

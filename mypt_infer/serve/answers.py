@@ -26,6 +26,7 @@ from mypt_infer.serve.deltas import (
 )
 from mypt_infer.serve.jobs import Ended, Logprob, NewIds
 from mypt_spec import Dialect
+from mypt_spec.bodies.tagged import Types
 
 Json = dict[str, Any]
 THOUGHTS = (THOUGHT, "reasoning")  # DeepSeek's name, which many servers took, and vLLM's new one
@@ -35,6 +36,7 @@ _COLUMNS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 class ChatAnswer:
     """An answer of /v1/chat/completions that grows. With `single`, it ends after its first call.
 
+    `reader` reads it; `types` are those of the arguments of tools, if the prompt does not say them.
     `ids` are those that count, `reason` is why it ended, or "".
     """
 
@@ -47,11 +49,12 @@ class ChatAnswer:
         *,
         logprobs: bool = False,
         single: bool = False,
+        types: Types | None = None,
     ) -> None:
         self.ids: list[int] = []
         self.reason = ""
         self._form, self._names, self._single = form, names, single
-        self._reader, self._stopper = DeltaReader(form, prompt), Stopper(stops)
+        self.reader, self._stopper = DeltaReader(form, prompt, types), Stopper(stops)
         self._wants, self._values = logprobs, list[Logprob]()
         self._logged: list[Json] = []
         self._texts: dict[str, list[str]] = {CONTENT: [], THOUGHT: [], CITED: []}
@@ -65,12 +68,12 @@ class ChatAnswer:
             self._values += update.logprobs
             for token in update.ids:
                 self.ids.append(token)
-                self._add(self._reader.push(token), out)
+                self.add(self.reader.push(token), out)
                 if self._stopper.stopped or (self._single and self._has_call):
                     self.reason = "tool_calls" if self._calls else "stop"
                     break
         else:
-            self._add(self._reader.end(), out)
+            self.add(self.reader.end(), out)
             self._join(self._text(self._stopper.push("", last=True), []), out)
             self.reason = "length" if update.cut else "tool_calls" if self._calls else "stop"
         return out
@@ -86,7 +89,8 @@ class ChatAnswer:
         logged = {"content": self._logged, "refusal": None} if self._wants else None
         return {"message": message, "logprobs": logged, "finish_reason": self.reason}
 
-    def _add(self, deltas: list[Delta], out: list[Json]) -> None:
+    def add(self, deltas: list[Delta], out: list[Json]) -> None:
+        """Adds choices for deltas to those of the same step."""
         for delta in deltas:
             self._join(self._parts(delta), out)
 

@@ -77,7 +77,7 @@ class DeltaReader:
     """
 
     def __init__(self, form: Format, prompt: Sequence[int], types: Types | None = None) -> None:
-        self.format, self._parser = form, StreamParser(form.dialect, errors="replace")
+        self.format = form
         self.calls: list[CallAttempt] = []
         self._opened, self._is_named = 0, False  # of the block of a call
         self._blocks = Blocks(form.dialect.table)
@@ -88,6 +88,8 @@ class DeltaReader:
         events, _ = form.dialect.lex_ids(prompt)
         for event in events:
             self._blocks.read(event.terminal)
+        last, inside = events[-1].terminal if events else "", tuple(self._blocks.open)
+        self._parser = StreamParser(form.dialect, last, inside=inside, errors="replace")
         self._types = form.types_in(events) if types is None else types
 
     @property
@@ -98,6 +100,10 @@ class DeltaReader:
     def push(self, token: int) -> list[Delta]:
         """Reads an id; returns what is certain now."""
         return [d for piece in self._parser.push(token) for d in self._read(piece)]
+
+    def push_text(self, text: str) -> list[Delta]:
+        """Reads text in which all tags are spelled; returns what is certain now."""
+        return [d for piece in self._parser.push_text(text) for d in self._read(piece)]
 
     def end(self) -> list[Delta]:
         """Returns what was held back, because no further id comes."""
