@@ -28,7 +28,7 @@ from mypt_lint.template.checks import (
 )
 from mypt_lint.template.formats import Format
 from mypt_lint.template.render import Failed, Outcome, Render, Rendered, literals, renderer
-from mypt_lint.template.sandbox import compiled
+from mypt_lint.template.sandbox import compiled, other_engine
 from mypt_lint.template.source import Template, load
 from mypt_lint.template.source_checks import source_faults, token_faults
 from mypt_lint.template.wording import Tags, garbled
@@ -41,6 +41,7 @@ RARE = Path(__file__).parent / "rare_conversations.jsonl"  # which a template ma
 _TOOLS = ("declared tool", "name of a call")  # written by a template that has a place for tools
 _OF_TOOLS = (*_TOOLS, "description", "argument")
 _THINKING = "enable_thinking"
+_Text = tuple[str, list[dict[str, Any]], list[Any] | None, str]  # name, messages, tools, rendering
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,12 @@ def lint_template(
     compiled("")  # Jinja is loaded here, once for all
     for template in load(path):
         try:
-            findings, faulty = bounded(_check, template, rows, style)
+            engines = "MYP745" in codes
+            findings, faulty, texts = bounded(_check, template, rows, style, engines)
+            if (
+                engines
+            ):  # its module has its own bounds, and takes more address space than a process
+                findings += _of_engine("llama.cpp", template, texts)
         except OutOfBoundsError as error:
             message = f"it renders nothing: rendering was stopped after {error}"
             findings, faulty = [(Finding("MYP710", message, help=GROWS), 1)], []
@@ -83,15 +89,36 @@ def lint_template(
 
 
 def _check(
-    template: Template, rows: list[dict[str, Any]], style: Format | None
-) -> tuple[list[tuple[Finding, int]], list[tuple[int, str]]]:
-    """Returns findings with their lines, and the numbers of conversations with codes."""
+    template: Template, rows: list[dict[str, Any]], style: Format | None, engines: bool
+) -> tuple[list[tuple[Finding, int]], list[tuple[int, str]], list[_Text]]:
+    """Returns findings with their lines, the numbers of conversations with codes, and texts."""
     out = _look(template, rows, style)
+    cases = [case for case in out.cases if engines]
+    texts = [(c.name, c.messages, c.record.get("tools"), c.output.text) for c in cases]
     faulty = [(number, fault.code) for number, _, fault in out.faults]
     findings = dict[tuple[str, str], tuple[Finding, int]]()  # of the source, rendered or not
     for fault, line in source_faults(template.text):
         findings.setdefault((fault.code, fault.subject), (Finding(fault.code, fault.message), line))
-    return [*_findings(out, template), *findings.values()], faulty
+    of_engine = _of_engine("minijinja", template, texts)
+    return [*_findings(out, template), *findings.values(), *of_engine], faulty, texts
+
+
+def _of_engine(name: str, template: Template, texts: list[_Text]) -> list[tuple[Finding, int]]:
+    """Returns how another engine renders texts, if it is installed and does so otherwise."""
+    engine, messages = other_engine(name) if texts else None, []
+    for conversation, chat, tools, text in texts if engine else ():
+        values = {"messages": chat, "tools": tools, "add_generation_prompt": False}
+        try:
+            assert engine is not None
+            other = engine(template.text, values | template.tokens | template.options)
+            at, ours, theirs = difference(text, other)
+            how = f"at character {at}, {quoted(theirs)} where Jinja writes {quoted(ours)}"
+        except Exception as error:  # whatever an engine does
+            other, how = None, f"it fails: {str(error)[:200]}"
+        if other != text:
+            messages.append(f'{name} renders "{conversation}" otherwise: {how}')
+    several = f"; {len(messages)} of {len(texts)} conversations" * (len(messages) > 1)
+    return [(Finding("MYP745", messages[0] + several), 1)] if messages else []
 
 
 def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) -> _Outcome:

@@ -1,4 +1,11 @@
-"""Compiles chat templates in the sandbox of `mypt_spec`, for commands."""
+"""Compiles chat templates in the sandbox of `mypt_spec`, for commands, and by other engines."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+from importlib import import_module
+from typing import Any
 
 from mypt_cli.errors import UsageError
 from mypt_spec.table import SpecError
@@ -11,3 +18,44 @@ def compiled(text: str) -> sandbox.Render:
         return sandbox.compiled(text)
     except SpecError as error:
         raise UsageError(str(error)) from None
+
+
+_MARKS = re.compile(r"\{%([-+]?)\s*(end)?generation\s*([-+]?)%\}")
+Engine = Callable[[str, dict[str, Any]], str]
+
+
+def other_engine(name: str) -> Engine | None:
+    """Returns what renders a template with its variables by another engine; None without it.
+
+    "minijinja" has no bounds of memory, "llama.cpp" its own: the module of ggufdoctor.
+    """
+    try:
+        if name == "llama.cpp":
+            llama: Any = import_module("ggufdoctor.engines.llamacpp_engine").LlamaCppEngine()
+            return (lambda text, values: _text(llama, text, values)) if llama.available else None
+        engine: Any = import_module("minijinja")
+    except ImportError:
+        return None
+
+    def render(text: str, values: dict[str, Any]) -> str:
+        made = engine.Environment(trim_blocks=True, lstrip_blocks=True, pycompat=True)
+        made.add_function("raise_exception", _raise)
+        made.add_function("strftime_now", datetime.now().strftime)
+        made.add_filter("tojson", sandbox.tojson)
+        return str(made.render_str(_plain(text), **values))
+
+    return render
+
+
+def _text(llama: Any, text: str, values: dict[str, Any]) -> str:
+    result = llama.render(_plain(text), json.loads(json.dumps(values)))
+    return str(result.text) if result.error is None else _raise(result.error)
+
+
+def _plain(text: str) -> str:
+    """Returns a template with conditions in the place of `{% generation %}`, which engines lack."""
+    return _MARKS.sub(lambda m: f"{{%{m[1]} {'endif' if m[2] else 'if true'} {m[3]}%}}", text)
+
+
+def _raise(message: str) -> str:
+    raise ValueError(message)

@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from mypt_records.chat import ROLES, Call, Chat, JsonValue, Message, Text, Tool
+from mypt_records.chat import ROLES, Call, Chat, JsonValue, Message, Text
 from mypt_records.reading import Reader
 from mypt_records.shapes import openai
 from mypt_spec.bodies.strict_json import kind_of
@@ -26,7 +26,6 @@ from mypt_spec.findings import Finding
 
 _UNKNOWN, _COMPACTED, _STOPPED, _REWOUND = "MYP280", "MYP281", "MYP282", "MYP285"
 _LEAVE, _UNTRAINED = "leave", "untrained"
-_JOINED = "questions in a row"  # in the place of the item of a draft
 _ITEMS = 8  # that are searched for signs
 
 
@@ -86,43 +85,17 @@ class Table:
         return [flag for flag, value in flags if value and value in flag.get("values", (value,))]
 
 
-@dataclass
-class _Draft:
-    """A message that items add to. `item` is the pointer of the item of the record it began in."""
-
-    role: str
-    at: str
-    item: str
-    content: list[Text] = field(default_factory=list)
-    thoughts: list[Text] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    media: list[JsonValue] = field(default_factory=list)
-    answers: Text | None = None
-    name: Text | None = None
-    weight: JsonValue | None = None
-
-    def message(self) -> Message:
-        content: tuple[Text, ...] | None = tuple(self.content)
-        if self.role == "assistant" and not any(text.text for text in self.content):
-            content = None if self.calls or self.thoughts or not content else content
-        return Message(
-            self.role, self.role, self.at, content, tuple(self.thoughts), tuple(self.calls),
-            tuple(self.media), self.answers, self.name, self.weight,
-            "\n\n" * (self.item == _JOINED),
-            {} if self.weight is None else {"weight": self.weight},
-        )  # fmt: skip
-
-
 class _Items:
-    """Reads the items of one record into drafts of messages."""
+    """Reads the items of one record into messages."""
 
     def __init__(self, table: Table, record: Any) -> None:
         self.table, self.record, self.reader = table, record, Reader()
-        self.drafts: list[_Draft] = []
+        self.messages: list[Message] = []
+        self.items: list[str] = []  # the pointer of the item of the record in which each began
         self.notes: dict[tuple[str, str], tuple[str, int]] = {}  # (place, count) by code and kind
-        self.questions: dict[str, int] = {}  # how many drafts there were, by the event before
+        self.questions: dict[str, int] = {}  # how many messages there were, by the event before
         self.leaves = False  # whether items are left out for a flag
-        self.opened = 0  # how often a draft was opened
+        self.added = 0  # texts, thoughts and calls
         self.current = ""  # the pointer of the item of the record that is read
 
     def chat(self) -> Chat:
@@ -135,59 +108,60 @@ class _Items:
                 self.take_event(event, f"/{i}")
             record = {}
         else:
-            for pointer in [p for p in table.system if _value(record, p) is not None][:1]:
-                self.take(_value(record, pointer), f"/{pointer}", "system", fixed=True)
+            for pointer, system in _first(record, table.system):
+                self.take(system, f"/{pointer}", "system", fixed=True)
             for key in table.lists:
                 value = record.get(key)
                 for i, item in enumerate(value if isinstance(value, list) else [value]):
                     self.current = f"/{key}/{i}" if isinstance(value, list) else f"/{key}"
                     self.take(item, self.current, "user")
-            tools = self.declared()
+            for pointer, value in _first(record, table.tools):
+                tools = self.reader.tools(_openai_tools(value), f"/{pointer}")
         for (code, kind), (at, count) in self.notes.items():
             unit = f"{count} {'event' if table.events else 'item'}{'s' * (count > 1)}"
             message, hint = table.notes[code]
             message = message.format(n=unit, kind=json.dumps(kind))
             self.reader.findings.append(Finding(code, message, at, help=hint))
-        if not self.drafts:
+        if not self.messages:
             self.reader.add("MYP104", "the record has no message", "")
-        messages = [draft.message() for draft in self.talk()]
         chat = self.reader.chat(
-            table.name, record, messages, tools, top=table.TOP, used=table.read_keys
+            table.name, record, self.talk(), tools, top=table.TOP, used=table.read_keys
         )
         of_tools = {} if tools is None else {"tools": [tool.value for tool in tools]}
         return replace(chat, extras=chat.extras | of_tools)
 
-    def talk(self) -> Iterator[_Draft]:
-        """Yields the drafts, questions in a row as one, without calls that a stop left open."""
-        results = {draft.answers.text for draft in self.drafts if draft.answers}
+    def talk(self) -> Iterator[Message]:
+        """Yields the messages, questions in a row as one, without calls that a stop left open."""
+        results = {m.answers.text for m in self.messages if m.answers}
         last = None
-        for draft in self.drafts:
-            if draft.weight is not None:
-                draft.calls = [c for c in draft.calls if c.id and c.id.text in results]
-                if not (draft.calls or draft.thoughts or draft.content):
+        for message in self.messages:
+            if message.weight is not None:
+                calls = tuple([c for c in message.calls if c.id and c.id.text in results])
+                message = replace(message, calls=calls, beside={"weight": message.weight})
+            if message.role == "assistant" and not message.text:
+                if not (message.calls or message.thoughts or message.content or message.media):
                     continue
-            if self.table.events and last and last.role == draft.role == "user":
-                last.item, last.content = _JOINED, last.content + draft.content
-                last.media += draft.media
+                message = replace(message, content=None) if message.calls else message
+            if self.table.events and last and last.role == message.role == "user":
+                content = (*(last.content or ()), *(message.content or ()))
+                media = last.media + message.media
+                last = replace(last, content=content, media=media, joint="\n\n")
                 continue
             if last is not None:
                 yield last
-            last = draft
+            last = message
         yield from [last] if last is not None else []
 
     def take_event(self, event: Any, at: str) -> None:
         """Takes a line of a trace; a question that another replaces goes, with all after it."""
-        if not isinstance(event, dict):
-            self.reader.add("MYP104", f"an event must be an object, got {kind_of(event)}", at)
-            return
-        begin, self.current = len(self.drafts), at
-        self.take(event, at, "user")
-        parent = event.get(self.table.table.get("parent"))
-        if isinstance(parent, str) and [d.role for d in self.drafts[begin:]] == ["user"]:
+        begin, self.current = len(self.messages), at
+        self.take(event if isinstance(event, dict) else 0, at, "user")
+        parent = event.get(self.table.table.get("parent")) if isinstance(event, dict) else None
+        if isinstance(parent, str) and [m.role for m in self.messages[begin:]] == ["user"]:
             first = self.questions.setdefault(parent, begin)
             if first < begin:
                 self.notes[_REWOUND, at] = at, begin - first
-                del self.drafts[first:begin]
+                del self.messages[first:begin], self.items[first:begin]
 
     def note(self, code: str, kind: str, at: str) -> None:
         """Notes an item; of most codes, the first of a kind, and how many there are."""
@@ -200,9 +174,9 @@ class _Items:
         if isinstance(value, str):
             if role == "user" and value.startswith(self.table.table.get("interrupts", "\0")):
                 self.note(_STOPPED, "", at)
-                answers = [i for i, d in enumerate(self.drafts) if d.role == "assistant"]
+                answers = [i for i, m in enumerate(self.messages) if m.role == "assistant"]
                 self.untrain(max(answers, default=0), at)
-            self.open(role, at, 1).content.append(Text(value, at))
+            self.add(role, at, 1, content=Text(value, at))
         elif isinstance(value, list):
             for i, item in enumerate(value):
                 self.take(item, f"{at}/{i}", role, fixed=fixed)
@@ -227,7 +201,7 @@ class _Items:
                 return None
         if "keys" in row:
             self.reader.unknown(item, row["keys"], at, "the message")
-        begin, opened = len(self.drafts), self.opened
+        begin, added = len(self.messages), self.added
         if not fixed:
             name = row.get("role", role)
             alias = item.get(name[1:], role) if name.startswith("@") else name
@@ -235,118 +209,107 @@ class _Items:
             if role not in ROLES:
                 return self.reader.role(str(alias), f"{at}/{name[1:]}", dict.fromkeys(ROLES, ""))
         for pointer, thought in _first(item, row.get("thoughts", ())):
-            if isinstance(thought, str):
-                if thought:
-                    draft = self.open("assistant", f"{at}/{pointer}", 0)
-                    draft.thoughts.append(Text(thought, f"{at}/{pointer}"))
-            else:
-                self.take(thought, f"{at}/{pointer}", "assistant", fixed=True)
+            place = f"{at}/{pointer}"
+            if not isinstance(thought, str):
+                self.take(thought, place, "assistant", fixed=True)
+            elif thought:
+                self.add("assistant", place, 0, thoughts=Text(thought, place))
         for pointer, value in _first(item, row.get("text", ())):
             known = not isinstance(value, dict) or self.table.row(value)[1] is not None
             if known or not row.get("silent"):
                 self.take(value, f"{at}/{pointer}", role, fixed=fixed)
         for inner in ("call", "result"):
             pointer = row.get(f"{inner}s", "")
-            for i, value in enumerate(self.listed(item, pointer, at)):
-                place = f"{at}/{pointer}/{i}"
+            values = _value(item, pointer) or []
+            for i, value in enumerate(values if isinstance(values, list) else [values]):
                 if isinstance(value, dict):
-                    self.item(value, place, role, inner, self.table.rows[inner])
+                    self.item(value, f"{at}/{pointer}/{i}", role, inner, self.table.rows[inner])
                 else:
-                    self.reader.add("MYP104", f"a {inner} must be an object", place)
+                    self.reader.add("MYP104", f"a {inner} must be an object", f"{at}/{pointer}")
         if "call" in row:
             self.call(item, at, row["call"], row.get("wrap", ""))
         if "result" in row:
             self.result(item, at, row["result"])
         if "media" in row:
-            self.open(role, at, 1).media.append(JsonValue(item, at))
-        wrote = self.opened > opened and any(flag.get("does") == _UNTRAINED for flag in flags)
+            self.add(role, at, 1, media=JsonValue(item, at))
+        wrote = self.added > added and any(flag.get("does") == _UNTRAINED for flag in flags)
         if row.get("does") or wrote:
-            self.untrain(min(begin, len(self.drafts) - 1), at)
+            self.untrain(min(begin, len(self.messages) - 1), at)
         return None
 
-    def listed(self, item: Any, pointer: str, at: str) -> list[Any]:
-        """Returns the list that a pointer leads to, empty for null; a finding for anything else."""
-        value = _value(item, pointer)
-        if value is not None and not isinstance(value, list):
-            self.reader.add("MYP104", f"expected an array, got {kind_of(value)}", f"{at}/{pointer}")
-        return value if isinstance(value, list) else []
-
     def untrain(self, first: int, at: str) -> None:
-        """Gives the answers from a draft on the weight 0."""
-        for draft in self.drafts[first:]:
-            draft.weight = JsonValue(0, at) if draft.role == "assistant" else None
+        """Gives the answers from a message on the weight 0."""
+        self.messages[first:] = [
+            replace(m, weight=JsonValue(0, at)) if m.role == "assistant" else m
+            for m in self.messages[first:]
+        ]
 
-    def open(self, role: str, at: str, stage: int) -> _Draft:
-        """Returns the draft that a thought (stage 0), text (1) or call (2) goes into.
+    def add(self, role: str, at: str, stage: int, **more: Any) -> None:
+        """Adds a thought (stage 0), text (1) or call (2) to the last message, or begins another.
 
-        It is the last one if that has the role and nothing of a later stage. Texts of two items are
-        two messages.
+        The last has the role, and nothing of a later stage. Texts of two items are two messages.
         """
-        self.opened += 1
-        last = self.drafts[-1] if self.drafts else None
-        if last is not None and last.role == role:
+        self.added += 1
+        last = self.messages[-1] if self.messages else None
+        if last is None or last.role != role:
+            joins = False
+        elif role != "assistant":
+            joins = self.items[-1] == self.current
+        else:
             reached = 2 if last.calls else int(bool(last.content or last.media))
-            same = last.item == self.current
-            if same if role != "assistant" else reached < stage + (same or stage != 1):
-                return last
-        self.drafts.append(_Draft(role, at, self.current))
-        return self.drafts[-1]
+            joins = reached < stage + (stage != 1 or self.items[-1] == self.current)
+        if not joins:
+            self.messages.append(Message(role, role, at))
+            self.items.append(self.current)
+        last = self.messages[-1]
+        fields: dict[str, Any] = {
+            key: (*(getattr(last, key) or ()), value) for key, value in more.items()
+        }
+        self.messages[-1] = replace(last, **fields)
 
     def call(self, item: dict[str, Any], at: str, places: dict[str, str], wrap: str) -> None:
         name = places["name"][1:] if places["name"][0] == "=" else _value(item, places["name"])
         if not isinstance(name, str) or not name:
-            self.reader.add("MYP104", "the call has no name", at)
-            return
+            return self.reader.add("MYP104", "the call has no name", at)
         value = _value(item, places["arguments"])
         arguments = JsonValue({wrap: value} if wrap else value, f"{at}/{places['arguments']}")
         named, call_id = Text(name, f"{at}/{places['name']}"), _text(item, places["id"], at)
         call = Call(named, None if value is None else arguments, at, call_id)
-        self.open("assistant", at, 2).calls.append(call)
+        return self.add("assistant", at, 2, calls=call)
 
     def result(self, item: dict[str, Any], at: str, places: dict[str, str]) -> None:
-        draft = _Draft("tool", at, self.current, answers=_text(item, places["id"], at))
-        draft.name = _text(item, places.get("name", ""), at)
-        self.drafts.append(draft)
         place, value = f"{at}/{places['text']}", _value(item, places["text"])
-        if isinstance(value, dict):
-            draft.content.append(Text(json.dumps(value, ensure_ascii=False), place))
+        ident, name = (_text(item, places.get(key, ""), at) for key in ("id", "name"))
+        self.messages.append(Message("tool", "tool", at, answers=ident, name=name))
+        self.items.append(self.current)
+        text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+        if isinstance(text, list):
+            self.take(text, place, "tool", fixed=True)
         else:
-            self.take(value, place, "tool", fixed=True)
-        if not draft.media and not draft.content:
-            draft.content.append(Text("", place))
-
-    def declared(self) -> tuple[Tool, ...] | None:
-        """Returns the declared tools in OpenAI's form, without those that a server runs itself."""
-        for pointer in self.table.tools:
-            if _value(self.record, pointer) is None:
-                continue
-            tools = self.listed(self.record, pointer, "")
-            places = [(tool, f"/{pointer}/{i}") for i, tool in enumerate(tools)]
-            for tool, at in places[:]:
-                for key in ("functionDeclarations", "function_declarations"):
-                    inner = self.listed(tool, key, at)
-                    places += [(t, f"{at}/{key}/{i}") for i, t in enumerate(inner)]
-            return tuple([tool for value, at in places if (tool := _tool(value, at)) is not None])
-        return None
+            self.add("tool", place, 1, content=Text(str(text or ""), place))
 
 
+def _openai_tools(tools: Any) -> Any:
+    """Returns declared tools in OpenAI's form, without those that a server runs itself."""
+    if not isinstance(tools, list):
+        return tools
+    nested = [_value(tool, key) for tool in tools for key in _NESTED]
+    tools = [*tools, *(tool for some in nested if isinstance(some, list) for tool in some)]
+    functions = []
+    for tool in tools:
+        function = _value(tool, "function") or tool
+        schemas = [_value(function, key) for key in _SCHEMAS]
+        schema = next((schema for schema in schemas if schema is not None), None)
+        is_plain = schema is not None or _value(function, "type") in (None, "function")
+        if is_plain and isinstance(_value(function, "name"), str):
+            plain = {k: function[k] for k in ("name", "description") if k in function}
+            plain |= {} if schema is None else {"parameters": _small_types(schema)}
+            functions.append({"type": "function", "function": plain})
+    return functions
+
+
+_NESTED = ("functionDeclarations", "function_declarations")
 _SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
-
-
-def _tool(value: Any, at: str) -> Tool | None:
-    """Returns a tool that has a name, and parameters unless its type is "function"."""
-    if isinstance(inner := _value(value, "function"), dict):
-        value, at = inner, f"{at}/function"
-    name = _text(value, "name", at)
-    key = next((key for key in _SCHEMAS if _value(value, key) is not None), "")
-    if name is None or not (key or value.get("type", "function") == "function"):
-        return None
-    function = {k: value[k] for k in ("name", "description") if k in value}
-    if not key:
-        return Tool(name, None, {"type": "function", "function": function}, at)
-    function["parameters"] = _small_types(value[key])
-    parameters = JsonValue(function["parameters"], f"{at}/{key}")
-    return Tool(name, parameters, {"type": "function", "function": function}, at)
 
 
 def _small_types(schema: Any) -> Any:
