@@ -15,6 +15,7 @@ _TAGS = "a text with a tag, a piece of one, or what is almost one, is not clean"
 _VALUES = "a value with a schema is not taken for any other"
 _FLAGS = "an adapter's skeleton holds what decides"
 _BODY = "only serialised text, or a tag typed into a text, has such a body"
+_TRACES = "records of these shapes have no skeletons"
 _LATER = "made of other findings, after these are known"
 # How the fast ways know of a line that a rule finds nothing in it.
 ANSWERED = {
@@ -26,6 +27,7 @@ ANSWERED = {
     "MYP111": "each language is asked about by itself",
     **dict.fromkeys(["MYP128", "MYP129", "MYP342", "MYP343", "MYP344", "MYP345"], _FLAGS),
     **dict.fromkeys(["MYP240", "MYP301", "MYP302", "MYP303", "MYP801"], _TAGS),
+    **dict.fromkeys(["MYP280", "MYP281", "MYP282", "MYP283", "MYP284", "MYP285"], _TRACES),
     **dict.fromkeys(["MYP304", "MYP305", "MYP306", "MYP307", "MYP308", "MYP309"], _BODY),
     **dict.fromkeys(["MYP332", "MYP333", "MYP340", "MYP341", "MYP354"], _BODY),
     **dict.fromkeys(["MYP353", "MYP356"], _VALUES),

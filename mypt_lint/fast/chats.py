@@ -25,6 +25,7 @@ from mypt_records.checks.order import SHORT
 from mypt_records.reading import LABELS
 from mypt_records.shapes import read
 from mypt_records.shapes.openai import THOUGHTS, USERS
+from mypt_records.shapes.tables import tables
 from mypt_spec.bodies.plain_schema import plain_tools, written
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.memo import Memo
@@ -51,6 +52,8 @@ class ChatSkeletons:
 
     def __init__(self, checker: Checker) -> None:
         self.longest = min(_LONGEST, _LONGEST if checker.formatless else longest(checker))
+        if checker.shape in tables():
+            self.longest = -1  # what is found in a trace may depend on more
         self.checker, d = checker, checker.dialect
         self._tools = Memo[bytes, Tools | None](_LISTS, room=_ROOM)
         self.texts = None if checker.formatless else CleanTexts(d.table, d.automaton)
