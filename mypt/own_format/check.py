@@ -19,6 +19,7 @@ from mypt_spec import Dialect, Episode, SpecError, VocabularyError
 from mypt_spec.adapters.base import Unread
 from mypt_spec.adapters.message_shape import REFUSES
 from mypt_spec.automaton import make_parser
+from mypt_spec.bodies.definitions import WRITTEN
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import load
 from mypt_spec.findings import Finding
@@ -134,10 +135,11 @@ def _records(dialect: Dialect, episodes: list[Episode]) -> Result:
             dialect.write(episode)
         except (ValueError, KeyError) as error:
             without.append((episode, str(error)))
-            blank += str(error).endswith(REFUSES)
+            blank += str(error).endswith((REFUSES, WRITTEN))
     count = f"{len(episodes) - len(without)} of {len(episodes)} episodes have a record"
     if len(without) == blank < len(episodes):  # as the table says
-        count += f"; {blank} have a blank text that the format refuses" * (blank > 0)
+        refused = "a blank text that the format refuses, or tools that a template wrote"
+        count += f"; {blank} have {refused}" * (blank > 0)
         return Result("records", True, count)
     episode, why = min(without, key=lambda pair: len(dialect.serialize(pair[0])))
     text = _example(dialect.serialize(episode), [])

@@ -54,8 +54,10 @@ class Walks:
         return list(episodes.values()), why
 
     def _with_options(self, message: Message) -> Message:
-        """Returns a message with the texts of the template: of options, or after tools."""
-        adapter = self.dialect.adapter
+        """Returns a message with the texts of the template: of options, after tools, a suffix."""
+        adapter, opener = self.dialect.adapter, self.dialect.table.openers.get(message.role)
+        if opener is not None and opener.suffix and all(p.kind == "text" for p in message.parts):
+            message = replace(message, parts=(Part("text", message.text + opener.suffix),))
         if isinstance(adapter, Messages) and adapter.after_tools and message.parts[1:]:
             tools, text, *rest = message.parts
             if tools.kind == adapter.paths["tools"][-1]:
@@ -65,8 +67,8 @@ class Walks:
             return message
         if (message.role,) != adapter.paths[adapter.options.block][:1]:
             return message
-        head = Part("text", adapter.options.text({}, tools=False))
-        return replace(message, parts=(head, *message.parts))
+        head, rest = Part("text", adapter.options.text({}, tools=False)), message.parts
+        return replace(message, parts=(head, *(() if adapter.options.system else rest)))
 
     def _walk(self) -> list[Event] | None:
         """Returns the events of an episode; None where no way leads to an end."""

@@ -20,6 +20,7 @@ from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.table import DEFINITIONS, TOOL_TAGS
 from mypt_spec.templates.sandbox import ToolTemplate
 
+WRITTEN = "definitions that a template wrote"
 # What kinds of body begin with that may not keep all of a definition.
 LOSSY = ("signatures", *TOOL_TAGS, "template", "{function", "[{function")
 _BLANK_LINE = "\n\n"  # after each definition before a question
@@ -94,7 +95,7 @@ def read_indented(
 def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
     """Returns the definitions in the body of a block. Raises DefinitionsError."""
     if kind == "template":
-        raise DefinitionsError("no record can say this: definitions that a template wrote")
+        raise DefinitionsError(f"no record can say this: {WRITTEN}")
     if kind in _READERS:
         return _READERS[kind](text)
     array, item, _, between = layout_of(kind)
