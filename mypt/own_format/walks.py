@@ -67,8 +67,9 @@ class Walks:
             return message
         if (message.role,) != adapter.paths[adapter.options.block][:1]:
             return message
-        head, rest = Part("text", adapter.options.text({}, tools=False)), message.parts
-        return replace(message, parts=(head, *(() if adapter.options.system else rest)))
+        head = Part("text", adapter.options.text({}, tools=False))
+        parts = () if adapter.options.system else message.parts
+        return replace(message, parts=(head, *parts))
 
     def _walk(self) -> list[Event] | None:
         """Returns the events of an episode; None where no way leads to an end."""

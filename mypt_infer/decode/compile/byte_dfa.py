@@ -273,7 +273,7 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
 
     The only exit is the closing quote. DEL is refused: llguidance would escape it.
     """
-    endings = {_codes(f.partition('"')[0]) for f in forbidden}
+    endings = {_codes(f.partition('"')[0]) for f in forbidden if f[:1] != '"'}  # else escaped
     order = [p for p in _matcher(endings) if not any(_ends(p, c) for c in endings)]
     states = {p: i for i, p in enumerate(order)}
     names = ["esc", "u", "u0", "u00", "u000", "u001"]

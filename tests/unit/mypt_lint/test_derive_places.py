@@ -70,13 +70,14 @@ def test_another_text_is_before_tools_without_a_system_message(tmp_path: Path) -
 
 def test_words_may_part_tools_that_a_template_writes(tmp_path: Path) -> None:
     """As in Seed-OSS, where each begins with the same words."""
-    tools = "{% for t in tools %}\n\nUse:\ndef {{ t.function.name }}() # {{ t.function.description | trim }}\n    end{% endfor %}"
+    tools = '{% for t in tools %}\n\nUse:\ndef {{ t.function.name }}() # {{ t.function.description | trim }}\n    """{% endfor %}'
     template = (
         f"{SYSTEM}<|im_start|>system\n{{{{ 'Use these.' if system is none else system }}}}"
         f"{{% if tools %}}{tools}\nCall them.{{% endif %}}<|im_end|>\n{TURNS}"
     )
     dialect = learned(tmp_path, template)
-    assert dialect.table.terminals["TOOLS_AGAIN"].bare == "\n    end\nUse:\ndef "
+    assert dialect.table.terminals["TOOLS_AGAIN"].bare == '\n    """\nUse:\ndef '
+    assert Decoder(dialect).tables  # no string of a call has the quotes of the tag
     tools = [function("f", {}, description="x"), function("g", {}, description="y")]
     record = chat(user("Q"), assistant("A"), tools=tools)
     marks = ("{%- generation -%}", "{%- endgeneration -%}")
