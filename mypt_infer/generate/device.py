@@ -9,39 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.base.allow import REFUSE, Rows, write_rows
+from mypt_infer.decode.base.allow import write_rows
 from mypt_infer.decode.decoder import AllowSet, Decoder
 from mypt_spec.memo import Memo
 
 _REFUSED = -float("inf")
-_BITS = np.int16(-128)  # -inf as the bits of bfloat16
 # The number of allow sets that are kept as tensors.
 _MAX_ENTRIES = 1 << 13
 # The most bytes of these.
 _ROOM = 16 << 20
-
-
-def array_of(logits: Tensor) -> Rows:
-    """Returns logits as an array on the same memory; of bfloat16, which NumPy lacks, the bits.
-
-    Raises TypeError or RuntimeError for those on another device, of another type that NumPy lacks,
-    or that are part of a graph.
-    """
-    try:
-        return logits.numpy()
-    except TypeError:
-        if logits.dtype is not torch.bfloat16:
-            raise
-        return logits.view(torch.int16).numpy()
-
-
-def refusal(rows: Rows) -> np.generic:
-    """Returns -inf as an array of logits has it."""
-    return _BITS if rows.dtype.kind == "i" else REFUSE
 
 
 class DeviceDecoder:
@@ -61,12 +40,10 @@ class DeviceDecoder:
             raise ValueError(f"{len(logits)} rows of logits, {len(states)} states")
         sets = self.decoder.allow_each(states)
         try:
-            rows = array_of(logits)
-        except (TypeError, RuntimeError):
+            write_rows(logits.numpy(), sets)
+        except (TypeError, RuntimeError):  # elsewhere, of a type that NumPy lacks, part of a graph
             for row, allow_set in zip(logits, sets, strict=True):
                 self.mask_row(row, allow_set)
-            return logits
-        write_rows(rows, sets, refuse=refusal(rows))
         return logits
 
     def mask_row(self, row: Tensor, allow_set: AllowSet) -> None:

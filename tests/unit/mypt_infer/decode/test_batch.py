@@ -16,13 +16,13 @@ from mypt_spec import dialect
 from mypt_spec.table import LISTS
 from tests.support.build import function
 from tests.support.decoding import CALLERS, TOOLS, complete, generated, prompt
+from tests.support.example_files import loaded
 from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
 from mypt_infer.generate.generate import generate  # noqa: E402
 from mypt_infer.generate.huggingface import TagLogitsProcessor  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
-from mypt_infer.generate.rollout import rollout  # noqa: E402
 
 # Dialects whose calls are in lists, with ids that are numbered.
 LISTERS = [n for n in CALLERS if {t.body for t in dialect(n).table.openers.values()} & {*LISTS}]
@@ -99,6 +99,7 @@ def test_one_generate_has_rows_with_tools_of_their_own(name: str) -> None:
     assert first[0].ids == together[0].ids
     with pytest.raises(ValueError, match="3 decoders"):
         generate(plain(even, 50304), prompts[:2], decoder=own)
+    rollout = loaded("rollout").rollout
     rolled = rollout(plain(even, 50304), prompts, decoder=own, max_new_tokens=40, group=2, seed=1)
     assert [complete(own[i // 2], r.ids.tolist()) for i, r in enumerate(rolled)] == [True] * 6
 

@@ -11,10 +11,10 @@ import pytest
 
 from mypt_infer.decode import Decoder
 from tests.support.decoding import CALLERS, TOOLS, complete, decoder, generated, prompt
-from tests.support.example_files import example
+from tests.support.example_files import loaded
 from tests.support.examples import either
 
-TREES = example("draft_tree")
+TREES = loaded("draft_tree")
 draft_tree = TREES.draft_tree
 
 

@@ -12,6 +12,7 @@ import mypt_spec
 from mypt_infer.decode import Decoder
 from tests.support.build import assistant, chat, user
 from tests.support.decoding import DIALECTS, complete, decoder, prompt
+from tests.support.example_files import loaded
 from tests.support.scripted import ids_of
 from tests.support.tolerance import assert_close, forward_terms, is_close
 
@@ -28,10 +29,10 @@ from mypt_infer.generate.legality import (  # noqa: E402
 )
 from mypt_infer.generate.llama import LlamaConfig  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
-from mypt_infer.generate.rollout import rollout  # noqa: E402
 from tests.support.tiny_models import random_model  # noqa: E402
 
 pytestmark = pytest.mark.numeric
+rollout = loaded("rollout").rollout
 
 D = mypt_spec.dialect("mypt")
 

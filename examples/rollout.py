@@ -4,8 +4,6 @@ Input: a model, prompts and a decoder. Output: exact ids, which of them the mode
 log-probabilities.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode import Decoder
 from mypt_infer.generate.generate import generate
 from mypt_infer.generate.generation import Generation, Step
 from mypt_infer.generate.loop import Model
