@@ -6,12 +6,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from threading import Timer
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-    from rich.status import Status
 
 _PATIENCE = 0.5  # seconds before the bar is shown
 _PAUSE = 0.05  # seconds between two drawings
@@ -94,24 +92,11 @@ class Bar:
 
 @contextmanager
 def waiting(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """Shows what is done in the block, which does not say how far it is, once it takes a while."""
+    """Shows on a terminal what is done in the block, which does not say how far it is."""
     if quiet or not sys.stderr.isatty():
         yield
         return
-    statuses: list[Status] = []
+    from rich.console import Console
 
-    def show() -> None:
-        from rich.console import Console
-
-        statuses.append(Console(stderr=True).status(what))
-        statuses[0].start()
-
-    timer = Timer(max(0, _PATIENCE), show)
-    timer.start()
-    try:
+    with Console(stderr=True).status(what):
         yield
-    finally:
-        timer.cancel()
-        timer.join()
-        for status in statuses:
-            status.stop()

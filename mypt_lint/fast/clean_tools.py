@@ -39,7 +39,6 @@ LOST = "MYP360"  # what the text of tools does not say
 MISFIT = "MYP353"  # arguments that do not fit their tool
 _MANY = 8  # calls of a tool for which its schema is compiled at once
 _JSON = "tfnNITF"  # letters with which a text may begin that is JSON, or a word of Python
-_scalar = {kind: name for kind, name in JSON_TYPES.items() if kind not in (list, dict)}.get
 Arguments = Sequence[dict[str, Any]]
 CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
 
@@ -242,31 +241,11 @@ class Declared:
 
 
 def _fits_declared(arguments: dict[str, Any], schema: Any) -> bool:
-    """Returns whether arguments are proved to fit a plain schema, and none is `undeclared`.
-
-    Most are words and numbers of which a schema says only the type, or the choices: these are
-    looked at here, as a call for each takes longer than the look.
-    """
-    if schema is UNSET or schema.__class__ is bool or schema.properties is UNSET:
-        return _fits(arguments, schema)
-    properties, needed, other = schema.properties, schema.required, schema.additionalProperties
-    if other is UNSET and not arguments.keys() <= properties.keys():
-        return False
-    if schema.type != "object" or not arguments.keys() >= (_NONE if needed is UNSET else needed):
-        return False
-    if not schema.enum is schema.anyOf is schema.oneOf is schema.allOf is UNSET:
-        return False
-    for key, value in arguments.items():
-        of = properties.get(key, other)
-        if of is not other and of.type == _scalar(value.__class__) and (
-            of.format is of.anyOf is of.oneOf is of.allOf
-            is of.minLength is of.maxLength is of.minimum is of.maximum
-            is of.exclusiveMinimum is of.exclusiveMaximum is UNSET
-        ) and (of.enum is UNSET or (value.__class__ is str and value in of.enum)):  # fmt: skip
-            continue
-        if not _fits(value, of):
-            return False
-    return True
+    """Returns whether arguments are proved to fit a plain schema, and none is `undeclared`."""
+    properties = getattr(schema, "properties", UNSET)  # a schema may be a bool
+    if properties is not UNSET and schema.additionalProperties is UNSET:
+        return arguments.keys() <= properties.keys() and _fits(arguments, schema)
+    return _fits(arguments, schema)
 
 
 def _fits(value: Any, schema: Any) -> bool:
