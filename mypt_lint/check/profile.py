@@ -73,7 +73,7 @@ def distribution(counts: Counter[int]) -> dict[str, Any]:
     bins = Counter(dict.fromkeys(range(first, last + 1), 0))
     for value in values:
         bins[min(value // width, last)] += counts[value]
-    shown = [[n * width, (n + 1) * width - 1, count] for n, count in bins.items()]
-    shown[-1][1] = max(shown[-1][1], most)
+    rows = [[n * width, (n + 1) * width - 1, count] for n, count in bins.items()]
+    rows[-1][1] = max(rows[-1][1], most)
     quantiles = {f"{share:.0%}": quantile(share) for share in _SHARES}
-    return {"most": most, "quantiles": quantiles, "bins": shown}
+    return {"most": most, "quantiles": quantiles, "bins": rows}

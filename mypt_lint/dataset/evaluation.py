@@ -68,8 +68,8 @@ def _texts_of(record: Any, where: str) -> Iterator[Reserved]:
         elif isinstance(value, list):
             stack += [(key, item) for item in value]
         elif isinstance(value, dict):
-            asked = value.get("role", value.get("from")) in ("user", "human")
-            stack += [("question" if asked else name, item) for name, item in value.items()]
+            is_question = value.get("role", value.get("from")) in ("user", "human")
+            stack += [("question" if is_question else name, item) for name, item in value.items()]
 
 
 class Evaluation:

@@ -37,7 +37,7 @@ class _Turn(NamedTuple):
 
     head: str
     text: str
-    said: str
+    spoken: str
     kind: str
     at: str
 
@@ -85,16 +85,16 @@ def of_chat(chat: Chat) -> Fingerprint:
     """Returns what is compared of a chat. Ids of calls do not count."""
     turns = []
     for m in (*chat.messages, *chat.rejected):
-        said = text = m.text
+        spoken = text = m.text
         kind, at = _KINDS.get(m.role, m.role), m.at
         if kind == "answer":
-            kind, at = kind if said.strip() else "", m.content[0].at if m.content else at
+            kind, at = kind if spoken.strip() else "", m.content[0].at if m.content else at
         if m.thoughts or m.calls or m.media:
             calls = [[c.name.text, c.arguments and c.arguments.value] for c in m.calls]
             thoughts = [thought.text for thought in m.thoughts]
             beside = _encode([thoughts, calls, [item.value for item in m.media]])
-            text = f"{beside}{_BETWEEN}{said}"
-        turns.append(_Turn(m.role, text, said, kind, at))
+            text = f"{beside}{_BETWEEN}{spoken}"
+        turns.append(_Turn(m.role, text, spoken, kind, at))
     label = "" if chat.label is None else repr(chat.label.value)
     tools = _encode([tool.value for tool in chat.tools]) if chat.tools else ""
     return _of_turns(turns, len(chat.messages), label, tools, chat.shared)
@@ -106,8 +106,9 @@ def _of_turns(
     """Returns what is compared of messages; those after the first `count` are the other answer."""
     exact = [f"{t.head}\0{t.text}" for t in turns]
     texts = [plain(t.text) for t in turns]
-    said = [
-        text if t.said is t.text else plain(t.said) for t, text in zip(turns, texts, strict=True)
+    spoken = [
+        text if t.spoken is t.text else plain(t.spoken)
+        for t, text in zip(turns, texts, strict=True)
     ]
     contexts = _running([tools, *exact[:count]])[1:]
     toolless_digest = digest("\0".join([label, str(count), *exact]))
@@ -116,7 +117,7 @@ def _of_turns(
         for i, t in enumerate(turns[:count])
         if t.kind == "answer"
     )
-    final = [said[i] for i, t in enumerate(turns[:count]) if t.kind == "answer"][-1:]
+    final = [spoken[i] for i, t in enumerate(turns[:count]) if t.kind == "answer"][-1:]
     is_judged = bool(label) or count < len(turns)
     if is_judged:
         sides = ["\0".join(exact[shared:count]), "\0".join(exact[count:])]
@@ -129,7 +130,7 @@ def _of_turns(
         digest("\0".join([tools, label, str(count), *heads, *texts])),
         answers,
         final[0] if final else None,
-        tuple((said[i], t.at) for i, t in enumerate(turns[:count]) if t.kind == "question"),
+        tuple((spoken[i], t.at) for i, t in enumerate(turns[:count]) if t.kind == "question"),
         " ".join(text for text, t in zip(texts, turns, strict=True) if t.kind not in _UNPROMPTED),
         is_judged,
     )

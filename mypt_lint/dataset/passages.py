@@ -155,12 +155,12 @@ class Index:
     """
 
     def __init__(self, sketch: Any) -> None:
-        kept = np.unique(sketch, axis=0, return_index=True)[1]
-        items, columns = np.nonzero(sketch[kept])
+        distinct = np.unique(sketch, axis=0, return_index=True)[1]
+        items, columns = np.nonzero(sketch[distinct])
         self._values, at, counts = np.unique(
-            sketch[kept][items, columns], return_index=True, return_counts=True
+            sketch[distinct][items, columns], return_index=True, return_counts=True
         )
-        self._values, self._owners = self._values[counts == 1], kept[items[at[counts == 1]]]
+        self._values, self._owners = self._values[counts == 1], distinct[items[at[counts == 1]]]
         self._sizes = np.bincount(self._owners, minlength=len(sketch))
         self._filter = np.zeros(1 << 20, bool)
         self._filter[self._values >> np.uint32(12)] = True

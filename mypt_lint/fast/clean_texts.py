@@ -77,9 +77,9 @@ class CleanTexts:
         if self.cut_tags:
             cuts = [fragment(text, self.cut_tags) for text in texts]
             numbers.update(i for i, cut in enumerate(cuts) if cut is not None)
-        if found := [*spots(joined, self.finders, self.table)]:
+        if places := [*spots(joined, self.finders, self.table)]:
             ends = [*accumulate(len(text) + 1 for text in texts)]
-            numbers.update(bisect_right(ends, at) for at in found)
+            numbers.update(bisect_right(ends, at) for at in places)
         return sorted(numbers)
 
     def are_clean_in(self, encoded: bytes | bytearray, value: Callable[[], Any]) -> bool:

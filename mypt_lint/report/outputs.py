@@ -88,9 +88,9 @@ class Outputs:
         return self
 
     def finding(self, diagnostic: Diagnostic) -> None:
-        shown = without_values(diagnostic)
+        masked = without_values(diagnostic)
         for report in self._reports:
-            report.finding(shown)
+            report.finding(masked)
 
     def finish(self, summary: Summary, overview: Overview) -> None:
         for report in self._reports:

@@ -76,14 +76,14 @@ def file_lines(files: Sequence[tuple[str, str, Summary]]) -> list[str]:
 
     None where all are of one kind, which the run has said already.
     """
-    shown = sorted(files, key=lambda file: (-file[2].faulty, file[0]))[:_LISTED]
+    listed = sorted(files, key=lambda file: (-file[2].faulty, file[0]))[:_LISTED]
     wide = [
-        max([0, *map(len, column)]) for column in ([f[0] for f in shown], [f[1] for f in shown])
+        max([0, *map(len, column)]) for column in ([f[0] for f in listed], [f[1] for f in listed])
     ]
     out = [
         f"{name:<{wide[0]}}  {about:<{wide[1]}}  {counted(counts.units, counts.unit_name)}, "
         f"{f'{counts.faulty} faulty' if counts.faulty else 'clean'}"
-        for name, about, counts in shown
+        for name, about, counts in listed
     ]
     out += [f"... and {len(files) - _LISTED} more files"] * (len(files) > _LISTED)
     return out if len({about for _, about, _ in files}) > 1 else []

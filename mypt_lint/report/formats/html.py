@@ -25,23 +25,23 @@ _CELLS = 220  # of the source line
 class Report(Lines):
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
-        self._shown: list[dict[str, Any]] = []
+        self._examples: list[dict[str, Any]] = []
         self._counts: Counter[Any] = Counter()  # by rule, and by rule and file
 
     def finding(self, diagnostic: Diagnostic) -> None:
         finding, source, show = diagnostic.finding, ["", "", ""], self._short
         keys = finding.code, (finding.code, diagnostic.filename)
         counts = [self._counts[key] for key in keys]
-        if len(self._shown) == MOST or counts[0] == OF_RULE or counts[1] == IN_FILE:
+        if len(self._examples) == MOST or counts[0] == OF_RULE or counts[1] == IN_FILE:
             return
         self._counts.update(keys)
         if diagnostic.snippet is not None:
             from mypt_lint.report.excerpt import excerpt  # loads rich
 
-            shown = excerpt(diagnostic.snippet, self._display, _CELLS)
-            start, end = shown.mark
-            source = [shown.text[:start], shown.text[start:end], shown.text[end:]]
-        self._shown.append({
+            line = excerpt(diagnostic.snippet, self._display, _CELLS)
+            start, end = line.mark
+            source = [line.text[:start], line.text[start:end], line.text[end:]]
+        self._examples.append({
             "code": finding.code, "name": finding.name, "severity": finding.severity,
             "message": show(finding.message), "file": show(diagnostic.filename),
             "at": diagnostic.at, "pointer": show(finding.pointer), "source": source,
@@ -68,7 +68,7 @@ class Report(Lines):
                 for (code, severity), count in sorted(counts.items(), key=lambda i: (-i[1], i[0]))
             ],
             "facts": summary.profile.facts() if summary.profile else None,
-            "findings": self._shown,
+            "findings": self._examples,
             "severities": summary.by_severity,
             "unit_name": summary.unit_name,
             "units": summary.units,
@@ -80,5 +80,5 @@ class Report(Lines):
         self._stream.write(text.decode())
 
     def _short(self, text: str) -> str:
-        shown = self._display.line(text, keep="\n")
-        return shown if len(shown) <= _LONG else shown[:_LONG] + self._display.ellipsis
+        visible = self._display.line(text, keep="\n")
+        return visible if len(visible) <= _LONG else visible[:_LONG] + self._display.ellipsis
