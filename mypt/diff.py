@@ -43,8 +43,8 @@ def _run(options: argparse.Namespace) -> int:
                 continue
             compared += 1
             if (difference := compare(line.value, chat, one, other)) is not None:
-                kinds[difference.kind] += 1
-                print(f"{line.path}:{line.row}: {difference.kind}: {difference.message}")
+                kinds[difference[0]] += 1
+                print(f"{line.path}:{line.row}: {': '.join(difference)}")
     if not options.quiet:
         text = f"{counted(compared, 'record')} compared, {kinds.total()} differ"
         print(text + f"; {unread} not read: mypt-lint says why" * bool(unread), file=sys.stderr)

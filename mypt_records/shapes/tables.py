@@ -52,6 +52,7 @@ class Table:
         self.lists, self.system, self.tools = (
             table.get(key, []) for key in ("lists", "system", "tools")
         )
+        self.sign_keys = {sign[1:] for sign in self.signs if sign[0] == "."}
         self.read_keys = {p.partition("/")[0] for p in (*self.lists, *self.system, *self.tools)}
         self.TOP = openai.TOP - {"messages"} | self.read_keys | {*table.get("keys", ())}
 
@@ -61,12 +62,15 @@ class Table:
             first = record[:_ITEMS] if isinstance(record, list) else ()
             keys = [item.keys() for item in first if isinstance(item, dict)]
             return 3 * any(k >= {*sign} for k in keys for sign in self.signs)
-        lists = [record.get(key) for key in self.lists] if isinstance(record, dict) else []
-        items = [i for a_list in lists if isinstance(a_list, list) for i in a_list]
-        items = [item for item in items if isinstance(item, dict)]
-        parts = [item["content"] for item in items if isinstance(item.get("content"), list)]
-        items += [part for some in parts for part in some if isinstance(part, dict)]
-        return 3 * any(s in item or s == item.get("type") for item in items for s in self.signs)
+        lists = [record[k] for k in self.lists if k in record] if isinstance(record, dict) else []
+        if not lists:  # of most shapes; this is asked of each record
+            return 0
+        items = [i for some in lists if isinstance(some, list) for i in some if isinstance(i, dict)]
+        contents = [i["content"] for i in items if isinstance(i.get("content"), list)]
+        items += [part for some in contents for part in some if isinstance(part, dict)]
+        if any(item.get("type") in self.signs for item in items):
+            return 3
+        return 3 * any(not self.sign_keys.isdisjoint(item) for item in items if self.sign_keys)
 
     def read(self, record: Any) -> Chat:
         """Returns a record as a chat. Never raises."""

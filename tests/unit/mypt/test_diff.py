@@ -71,7 +71,7 @@ def test_the_kind_of_a_difference(one: Any, other: Any, kind: str) -> None:
 
     record = {"messages": talk(HI, YO)}
     difference = compare(record, read(record, "openai"), side(one), side(other))
-    assert (difference.kind if difference else "") == kind
+    assert (difference[0] if difference else "") == kind
 
 
 def test_the_place_of_a_difference(run: Any) -> None:
