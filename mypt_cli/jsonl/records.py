@@ -75,18 +75,19 @@ def record_blocks(
 
 def _as_one(lines: Iterator[Block], max_line: int) -> Iterator[Block]:
     """Yields the lines of a trace as one record: the list of their values."""
-    data, position = b"", 0
+    data, position = bytearray(), 0
     for block in lines:
-        data, position = data + block.data, block.position
+        data += block.data
+        position = block.position
         if block.broken or block.too_long or len(data) > max_line:
             size = 0 if block.broken else max(block.too_long, len(data))
-            yield replace(block, data=data[:HEAD], first_row=1, too_long=size)
+            yield replace(block, data=bytes(data[:HEAD]), first_row=1, too_long=size)
             return
     data = data.rstrip()
     row, last = data.count(b"\n") + 1, data.rpartition(b"\n")[2]
     if not last.endswith(b"}"):
         fault = Finding("MYP286", "the trace ends inside of this event", help=_CUT)
-        at = (Origin(row, 1, last[:HEAD]),)
+        at = (Origin(row, 1, bytes(last[:HEAD])),)
         yield Block(b"", 1, position, broken=fault.message, kind="array", origins=at, fault=fault)
         return
     raw = b"[" + data.replace(b"\n", b",\n") + b"]"

@@ -180,7 +180,8 @@ class _Items:
                 self.note(_STOPPED, "", at)
                 answers = [i for i, m in enumerate(self.messages) if m.role == "assistant"]
                 self.untrain(max(answers, default=0), at)
-            self.add(role, at, 1, content=Text(value, at))
+            if value or role != "user" or not self.table.events:
+                self.add(role, at, 1, content=Text(value, at))
         elif isinstance(value, list):
             for i, item in enumerate(value):
                 self.take(item, f"{at}/{i}", role, fixed=fixed)

@@ -19,6 +19,7 @@ from mypt_convert import Converter
 from mypt_records.checks import findings
 from mypt_records.shapes import read, shape_of
 from mypt_records.shapes.tables import tables
+from mypt_spec import dialect
 from mypt_spec.bodies.strict_json import value_at
 from tests.support.examples import examples
 
@@ -162,6 +163,31 @@ def test_a_stopped_answer_is_context() -> None:
     first, stopped, _, last = chat.messages
     assert (stopped.text, stopped.calls, stopped.weight and stopped.weight.value) == ("I look.", (), 0)  # fmt: skip
     assert (first.weight, last.weight) == (None, None)
+
+
+@pytest.mark.parametrize("shape", ["claude-code", "codex", "atif", "gemini"])
+def test_masks_by_kind(shape: str) -> None:
+    """Calls, thoughts and answers of any shape are spans of their kind."""
+    qwen3, record = dialect("qwen3"), WEATHER[shape]
+    episode, _ = Converter(shape, "qwen3").read(record, read(record, shape))
+    assert episode is not None
+
+    def trained(mask: str) -> str:
+        encoded = qwen3.encode(episode, mask=mask)
+        return qwen3.tokenizer.decode(encoded.ids[encoded.loss > 0].tolist())
+
+    assert "Rome" in trained("calls")
+    assert "Sun." not in trained("calls")
+    assert "Sun." in trained("answers")
+    assert "Rome" not in trained("answers")
+    assert "T\n</think>" in trained("model") != trained("no-think")
+
+
+def test_a_summary_without_a_text() -> None:
+    record = [*WEATHER["codex"], {"type": "compacted", "payload": {"message": ""}}]
+    chat = read(record, "codex")
+    assert [f.code for f in chat.findings] == ["MYP281"]
+    assert chat.messages[-1].role == "assistant"
 
 
 def test_a_free_text_of_a_tool_is_an_argument() -> None:
