@@ -184,7 +184,6 @@ def copied(value: Any) -> Any:
 
 
 def error(kind: str, message: str) -> dict[str, Any]:
-    """Returns an error as a result."""
     text = message.encode("utf-8", "replace").decode()
     return {"error": {"type": kind, "message": shortened(text, MAX_MESSAGE)}}
 

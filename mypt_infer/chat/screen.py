@@ -93,7 +93,6 @@ class Screen:
             self._end(event)
 
     def begin(self) -> None:
-        """Begins a turn."""
         self.notes, self._steps = [], []
         self._is_named = self._has_answer = False
         self._wait("thinking")

@@ -92,7 +92,6 @@ class History:
         return self.ids[: self.head] + self.ids[self.start :]
 
     def add(self, ids: Sequence[int], origin: str) -> None:
-        """Appends ids."""
         self.ids += ids
         self._origins += bytes([ORIGINS.index(origin)]) * len(ids)
 

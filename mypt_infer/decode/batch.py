@@ -64,7 +64,6 @@ class BatchDecoder:
         return holder
 
     def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
-        """Returns the allow set of each row."""
         self._check(len(states), "states")
         return [d.allow(int(state)) for d, state in zip(self.decoders, states, strict=True)]
 

@@ -257,7 +257,6 @@ class Decoder:
         return self._free.keep(machine, (*needs_of(self.engine, machine), free_set), free_set.size)
 
     def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
-        """Returns the allow set of each state."""
         each = states.tolist() if isinstance(states, np.ndarray) else states
         return list(map(self.allow, each))
 

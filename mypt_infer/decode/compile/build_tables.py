@@ -165,9 +165,8 @@ class _Builder:
         return Tables(
             size, leaves.vocabulary.size, classes, table, np.concatenate(exits), step_lists,
             row, base, frame, final, block, owner, start,
-            tuple(frames), (pairs[:, 0].copy(), pairs[:, 1].copy(), cost), holes,
+            tuple(frames), (pairs[:, 0].copy(), pairs[:, 1].copy(), cost), leaves.sets, holes,
             self.grammar.answers,
-            shared=leaves.sets,
         )  # fmt: skip
 
     def _steps(self, state: int, tree: Trie, place: tuple[int, int]) -> list[tuple[int, int, int]]:

@@ -85,6 +85,7 @@ class Tables:
     `distance` (tokens to the nearest legal ending) and `to_close` (to the end of the block that has
     a budget). `classes` has shape (vocabulary,). `start` maps states of the grammar to states.
     `spine` holds sources, targets and tokens of all steps that begin at states without a leaf.
+    `rows` has the rows of all leaves as sets of ids, which all tables of a dialect share.
     `holes` maps the state at the start of a body that another engine reads to (the body's number,
     the state after it); `answers` are the grammar states with such a hole for an answer.
     """
@@ -104,14 +105,9 @@ class Tables:
     start: dict[int, int]
     frames: tuple[Frame, ...]
     spine: tuple[Ints, Ints, Ints]
+    rows: RowSets
     holes: dict[int, tuple[int, int]] = field(default_factory=dict)
     answers: frozenset[int] = frozenset()
-    shared: RowSets | None = None  # of all tables of the dialect
-
-    @cached_property
-    def rows(self) -> RowSets:
-        """Returns the rows of all leaves as sets of ids."""
-        return self.shared or RowSets(self.after, self.classes)
 
     @property
     def nbytes(self) -> int:

@@ -28,7 +28,6 @@ class ApiError(ValueError):
 
     @property
     def body(self) -> dict[str, Any]:
-        """Returns the body of the answer."""
         body = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
         return {"error": body}
 

@@ -61,7 +61,6 @@ def doc_id(path: str, used_ids: frozenset[str] | set[str] = frozenset()) -> str:
 
 
 def chunk_id(doc: str, position: int) -> str:
-    """Returns the id of a chunk."""
     return f"{doc}#{position}"
 
 

@@ -41,16 +41,14 @@ class Word(NamedTuple):
 class Lengths:
     """The documents of an index, by their first chunks, and what BM25 makes of their lengths.
 
-    `live` are the numbers of the chunks that there are. `doc_of` and `chunk` are by chunk: the
-    place of its document, and how much its length holds its score back. The others are by document:
-    its id, its first chunk, the number of its chunks, and how much its length, and that of its
-    lead, hold its score back.
+    `doc_of` and `chunk` are by chunk: the place of its document, and how much its length holds its
+    score back. The others are by document: its id, its first chunk, the number of its chunks, and
+    how much its length, and that of its lead, hold its score back.
     """
 
     ids: Ints
     first: Ints
     count: Ints
-    live: Ints
     doc_of: Ints
     chunk: Floats
     total: Floats
@@ -74,7 +72,7 @@ def lengths(db: sqlite3.Connection) -> Lengths:
     totals = np.add.reduceat(flat, starts) if len(rows) else flat
     chunk, totals = _held_back(chunk, flat, _BY_CHUNK), _held_back(totals, totals, _BY_LENGTH)
     leads = _held_back(lead.astype(np.float32), lead, _BY_LEAD)
-    return Lengths(ids, first, counts, places, doc_of, chunk, totals, leads)
+    return Lengths(ids, first, counts, doc_of, chunk, totals, leads)
 
 
 def rank(words: Iterable[Word], sizes: Lengths) -> tuple[Floats, Floats]:

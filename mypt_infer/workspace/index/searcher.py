@@ -42,17 +42,12 @@ class Searcher:
         self._embedder: Embedder | None = None
         if embedder is not None and embedder.name == now["embedder"] and self._dimensions:
             self._embedder = embedder
-            self._read_vectors(db)
-
-    def _read_vectors(self, db: sqlite3.Connection) -> None:
-        size = len(self._lengths.chunk)
-        self._vectors = np.zeros((size, self._dimensions), dtype=np.float32)
-        self._has_vector = np.zeros(size, dtype=bool)
-        query = "SELECT first, chunks, vectors FROM docs WHERE vectors IS NOT NULL"
-        for first, chunks, data in db.execute(query):
-            rows = slice(first, first + chunks)
-            self._vectors[rows] = np.frombuffer(data, dtype="<f4").reshape(chunks, -1)
-            self._has_vector[rows] = True
+            size = len(self._lengths.chunk), self._dimensions
+            self._vectors = np.zeros(size, dtype=np.float32)  # zeros have no likeness
+            query = "SELECT first, chunks, vectors FROM docs WHERE vectors IS NOT NULL"
+            for first, chunks, data in db.execute(query):
+                vectors = np.frombuffer(data, dtype="<f4").reshape(chunks, -1)
+                self._vectors[first : first + chunks] = vectors
 
     def hits(
         self, db: sqlite3.Connection, query: str, top_k: int
@@ -113,7 +108,7 @@ class Searcher:
         """Returns the likeness of each chunk's vector to the query's; 0 below the floor."""
         (vector,) = vectors_for(embedder, [query], self._dimensions)
         likeness: Floats = np.array(self._vectors @ vector)
-        likeness[(likeness < embedder.floor) | ~self._has_vector] = 0
+        likeness[likeness < embedder.floor] = 0
         return likeness
 
 
