@@ -20,7 +20,9 @@ A tool with a required and an optional argument:
 >>> bodies = Bodies("call", declare([get]), table.literals, list(table.special))
 >>> dfa = determinize([bodies.any_tool(end)])
 >>> def reads(text: str) -> bool:
-...     place = dfa.walk((0, 0), text.encode())
+...     place = (0, 0)
+...     for byte in text.encode():
+...         place = place and dfa.step(place, byte)
 ...     return place is not None and dfa.nodes[place[0]].final
 >>> reads('{"name": "get", "id": "x", "n": 5}'), reads('{"name": "get", "id": "x"}')
 (True, True)

@@ -16,7 +16,7 @@ Two alternatives, "ab" and "ac", share their first byte: after it, one node read
 >>> dfa = determinize([Node(also=[chain(spelled("ab"), end), chain(spelled("ac"), end)])])
 >>> [sorted(node.edges) for node in dfa.nodes]
 [[('byte', 97)], [('byte', 98), ('byte', 99)], []]
->>> dfa.walk((0, 0), b"ac"), dfa.walk((0, 0), b"ad")
+>>> dfa.step((1, 0), ord("c")), dfa.step((1, 0), ord("d"))
 ((2, 0), None)
 """
 
@@ -107,14 +107,6 @@ class Dfa:
         if then >= 0:
             return place[0], then
         return node.edges.get(node.leaf.exits[-2 - then]) if then < -1 else None
-
-    def walk(self, place: tuple[int, int] | None, data: bytes) -> tuple[int, int] | None:
-        """Returns the place after some bytes, or None if one is refused."""
-        for byte in data:
-            if place is None:
-                return None
-            place = self.step(place, byte)
-        return place
 
 
 def chain(symbols: Sequence[Symbol], then: Node, *, block: int = NO_BLOCK, owner: int = -1) -> Node:

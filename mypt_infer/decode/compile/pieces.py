@@ -60,13 +60,10 @@ class PackedDfa:
     start: int
     leaves: tuple[ByteDfa | None, ...]
     steps: dict[tuple[int, int], Spot]
-    first_bytes: tuple[bytes | None, ...]
+    leads: tuple[bytes | None, ...]
 
     def __len__(self) -> int:
         return len(self.leaves)
-
-    def leads(self, node: int) -> bytes | None:
-        return self.first_bytes[node]
 
     def step(self, place: Spot, byte: int) -> Spot | None:
         node, code, leaf = place[0], byte, self.leaves[place[0]]
@@ -171,7 +168,7 @@ class PieceGraph:
         if node < self.own_count:
             return self.dfa.leads(node)
         here = self._placed_at(node)
-        return here.piece.dfa.leads(node - here.node)
+        return here.piece.dfa.leads[node - here.node]
 
     def step(self, place: Spot, byte: int) -> Spot | None:
         if place[0] < self.own_count:

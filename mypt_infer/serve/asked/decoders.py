@@ -50,11 +50,6 @@ class Ready:
         """Returns the decoders of rows with a budget of thoughts."""
         return ThoughtLimits(self.decoder)
 
-    @property
-    def nbytes(self) -> int:
-        """Returns the bytes that it takes now, about; they grow as it is used."""
-        return self.decoder.nbytes
-
 
 def choice_of(value: str | dict[str, Any] | None, names: Sequence[str]) -> Choice:
     """Returns what `tool_choice` says. Raises ApiError for what is none of its values."""
@@ -166,9 +161,9 @@ class Decoders:
         """Keeps a decoder, and those asked for before it that there is room for."""
         with self._lock:
             self._ready.pop(key, None)
-            room = _ROOM - ready.nbytes
+            room = _ROOM - ready.decoder.nbytes
             for number, (old, other) in enumerate(reversed([*self._ready.items()]), 1):
-                room -= other.nbytes
+                room -= other.decoder.nbytes  # which grow as they are used
                 if room < 0 or number >= _MOST:
                     del self._ready[old]
             self._ready[key] = ready
@@ -185,9 +180,7 @@ class Decoders:
         try:
             plain, notes = plain_tools(declare(tools))
             if text := notes.text("the schemas of tools"):
-                _LOG.warning(
-                    "%s", text
-                )  # not warned of: warnings are caught for all threads at once
+                _LOG.warning("%s", text)  # warnings would be caught for all threads at once
             decoder = Decoder(
                 self.dialect,
                 plain,
