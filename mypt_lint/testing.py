@@ -68,7 +68,7 @@ def assert_clean(
 
         chunks = interleaved(chunks, compared(plan, groups))
     total, out = Summary(), io.StringIO()
-    report = FirstOfEach("text", out)
+    report = FirstOfEach(out)
     for chunk in chunks:
         total.add(chunk.summary)
         for item in chunk.findings:

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
-FORMATS = ("text", "concise", "grouped", "json", "jsonl", "sarif", "github", "gitlab", "junit")
+FORMATS = ("text", "concise", "json", "jsonl", "sarif", "github", "gitlab", "junit")
 DECODE = """
 import time, mypt_spec
 from mypt_infer.decode import Decoder

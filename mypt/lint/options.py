@@ -138,7 +138,7 @@ def options(out: Parser) -> None:
     )
     add(
         "--show-all",
-        "print all findings of a kind in text and grouped, not the first three of a file",
+        "print all findings of a kind in text, not the first three of a file",
     )
     add("--statistics", "print counts by rule instead of the findings")
     add(

@@ -12,8 +12,7 @@ import functools
 import io
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 from mypt_cli.errors import UsageError
@@ -204,23 +203,16 @@ def find(path: str) -> tuple[Store, list[Entry]]:
         raise StoreError(f"{redacted(path)}: the pattern matches no object", "missing")
     store, name = locate(path)
     if name:
-        with suppress_missing():
+        try:
             return store, [store.head(name)]
+        except StoreError as error:
+            if error.kind != "missing":
+                raise
     if not base.startswith("http"):
         store = Store.at(path)
         if results := store.entries():
             return store, results
     raise StoreError(f"{redacted(path)}: {_WHY['missing']}", "missing")
-
-
-@contextmanager
-def suppress_missing() -> Iterator[None]:
-    """Goes on where an object is missing."""
-    try:
-        yield
-    except StoreError as error:
-        if error.kind != "missing":
-            raise
 
 
 def _divided(path: str) -> tuple[str, str]:

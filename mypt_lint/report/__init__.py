@@ -10,7 +10,6 @@ from typing import Any, TextIO
 FORMATS: tuple[str, ...] = (
     "text",
     "concise",
-    "grouped",
     "json",
     "jsonl",
     "sarif",

@@ -21,7 +21,6 @@ from mypt_lint.report.overview import Overview
 
 MOST_SHOWN = 3  # findings of a code in a file that are shown to people
 ADVICE = 7  # more of them, where each has different help
-_FOR_PEOPLE = ("text", "grouped")  # formats that only count equal findings after these
 
 
 def utf8(stream: TextIO) -> TextIO:
@@ -82,8 +81,8 @@ class Outputs:
         with self._stack:
             for name, path in self._places:
                 stream = out if path is None else self._stack.enter_context(self._opened(path))
-                brief = name in _FOR_PEOPLE and not self._show_all
-                self._reports.append((FirstOfEach if brief else renderer)(name, stream))
+                brief = name == "text" and not self._show_all
+                self._reports.append(FirstOfEach(stream) if brief else renderer(name, stream))
             self._stack = self._stack.pop_all()
         return self
 
@@ -116,8 +115,8 @@ class FirstOfEach:
     finding, because the packages that it needs take longer to load than a small file to check.
     """
 
-    def __init__(self, name: str, stream: TextIO) -> None:
-        self._name, self._stream = name, stream
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._file = ""
         self._counts: Counter[tuple[str, str]] = Counter()  # by code and name
         self._printed: Counter[tuple[str, str]] = Counter()
@@ -125,7 +124,7 @@ class FirstOfEach:
 
     @cached_property
     def _report(self) -> Any:
-        return renderer(self._name, self._stream)
+        return renderer("text", self._stream)
 
     def finding(self, diagnostic: Diagnostic) -> None:
         if diagnostic.filename != self._file:

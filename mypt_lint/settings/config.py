@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any
 
 from mypt_cli.errors import UsageError, suggestion
 from mypt_cli.inputs import json_of, refuse_pipe, text_of
+from mypt_cli.urls import matcher
 from mypt_lint.settings.options import KINDS
 from mypt_lint.settings.rates import KEY as MAX_RATE
 from mypt_lint.settings.rates import Rates, rates_of
@@ -62,13 +62,9 @@ def matches(pattern: str, name: str) -> bool:
     >>> matches("a/**", "a/b/c.jsonl"), matches("a/", "a/b/c")
     (True, True)
     """
-    pattern = pattern.removeprefix("./")
-    if pattern.endswith("/"):
-        pattern += "**"
-    parts = re.split(r"(\*\*/?|\*|\?)", pattern)
-    wild = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    regex = "".join(wild.get(part, re.escape(part)) for part in parts)
-    return re.fullmatch(regex if "/" in pattern else f"(?:.*/)?{regex}", name) is not None
+    pattern = pattern.removeprefix("./").replace("[", "[[]")  # here it is only itself
+    pattern += "**" * pattern.endswith("/")
+    return matcher(pattern if "/" in pattern else f"**/{pattern}")(name)
 
 
 def config_of(options: argparse.Namespace, start: str | None = None) -> Config:

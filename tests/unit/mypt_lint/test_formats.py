@@ -151,18 +151,6 @@ def test_the_summary_is_a_table() -> None:
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
 
 
-def test_grouped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for name in "ab":
-        (tmp_path / f"{name}.jsonl").write_bytes(b"{\n" * 5 + MESSY[3:])
-    main(["-q", "--format", "grouped", str(tmp_path)])
-    first, second = capsys.readouterr().out.split("\n\n")
-    assert first.splitlines()[0] == f"{tmp_path}/a.jsonl:"
-    assert " ".join(first.splitlines()[1].split()) == (
-        "1:2 error MYP001 invalid-json: not JSON: expecting property name enclosed in double quotes"
-    )
-    assert "... and 3 more MYP001" in second
-
-
 def test_sarif_carries_fixes_that_a_viewer_can_make(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
