@@ -124,7 +124,7 @@ class _Items:
         for (code, kind), (at, count) in self.notes.items():
             unit = f"{count} {'event' if table.events else 'item'}{'s' * (count > 1)}"
             message, hint = table.notes[code]
-            message = message.format(n=unit, kind=json.dumps(kind))
+            message = message.format(n=unit, count=count, kind=json.dumps(kind))
             self.reader.findings.append(Finding(code, message, at, help=hint))
         if not self.messages:
             self.reader.add("MYP104", "the record has no message", "")
