@@ -42,7 +42,8 @@ def before_tag(stack: Stack, table: TokenTable, terminal: Terminal | None = None
     """
     while stack and stack[-1] not in table.closers:
         stops = table.openers[stack[-1]].stops
-        inner = terminal and (terminal.opens or terminal.closes) and terminal.name not in stops
+        name = (terminal.joins or terminal.name) if terminal else ""
+        inner = terminal and (terminal.opens or terminal.closes) and name not in stops
         if stops and inner:
             break
         stack = stack[:-1]

@@ -95,6 +95,7 @@ class _Deriving:
         learned = Learner(self.render, self.model.templates[0].tokens).shape()
         learned = replace(learned, options=_EMPTY if learned.empties else {})
         ends = LIKELY_SPECIAL.findall(learned.answer.closer)[-1:]
+        ends = ends or LIKELY_SPECIAL.findall(learned.after_answer and learned.ending[1])
         self.render.stop = "".join(ends or LIKELY_SPECIAL.findall(learned.user.opener)[:1])
         shape = self._fitting("chat", _restricted(_without_thoughts(learned, learned.no_thoughts)))
         if learned.thought is not None and not learned.no_thoughts:

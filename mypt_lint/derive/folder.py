@@ -236,7 +236,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         row |= {"origin": "model"} if piece in spoken and not opened else {}
         row |= {"body_loss": 1} if piece == "answer" or opened else {}
         waits = shape.tools is not None and shape.tools.waits
-        if piece == "answer" and (waits or not (block.closer or shape.ending[1])):
+        is_over = block.closer or (shape.ending[1] and not (shape.thought and shape.after_answer))
+        if piece == "answer" and (waits or not is_over):
             row |= {"stops": _stops(shape, special)}
         elif piece == "results" and not block.closer:
             row |= {"stops": ["ANSWER_OPEN"] + ["ANSWER_LEAD"] * bool(shape.answer.lead)}

@@ -184,7 +184,8 @@ def _masked(dialect: Dialect, aligned: Aligned, episode: Episode) -> str:
     for span in aligned.trained:
         theirs[span.start : span.end] = [1] * (span.end - span.start)
         until = min((s for s in starts if s >= span.end and not span.stopped), default=span.end)
-        theirs[span.end : until] = ours[span.end : until]
+        end = max([p.end for p in pieces if p.end <= span.end and not span.stopped] or [span.end])
+        theirs[end:until] = ours[end:until]
     for i in aligned.other_prompts:
         start = max((p.end for p in pieces if p.message < i), default=0)
         until = min((p.start for p in pieces if p.message >= i), default=len(text))

@@ -127,6 +127,22 @@ def test_white_space_before_a_header_may_be_in_no_prompt(tmp_path: Path) -> None
     assert compiled(_plain(dialect))(**chat(*TURNS))[0] == ours
 
 
+def test_prompts_may_open_a_thought_in_an_answer_without_a_closing_tag(tmp_path: Path) -> None:
+    template = (
+        "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>\n<think>\n{% endif %}"
+    )
+    dialect = learned(tmp_path, template).load(tmp_path)
+    asked = chat(*TURNS[:3])
+    question, _ = dialect.read(asked)
+    prompt = compiled(template)(add_generation_prompt=True, **asked)[0]
+    assert dialect.tokenizer.decode(prompt_ids(dialect, question)) == prompt
+    answer = f"{prompt}so\n</think>yes\n</s>"
+    episode, findings = dialect.parse(answer)
+    assert episode is not None
+    assert (findings, dialect.serialize(episode)) == ([], answer)
+
+
 def _plain(dialect: Dialect) -> str:
     """Returns the exported template without marks of what is trained."""
     marks = ("{%- generation -%}", "{%- endgeneration -%}")
