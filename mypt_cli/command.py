@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -64,6 +63,8 @@ class Command:
                 error = UsageError("this needs numpy: pip install 'mypt-tags[numpy]'")
             expected = isinstance(error, (*self.errors, OSError))
             if not (expected or type(error).__module__.startswith(_OURS)):
+                import traceback
+
                 traceback.print_exc()
                 print(f"{self.name}: error: this is a fault of {self.name}, not of what it was "
                       "given; please report it with the lines above", file=sys.stderr)  # fmt: skip

@@ -27,9 +27,8 @@ _SCRIPTS = {
     "Cyrillic": "\u0400-\u04ff", "Arabic": "\u0600-\u06ff", "Hebrew": "\u0590-\u05ff",
     "Devanagari": "\u0900-\u097f", "Thai": "\u0e00-\u0e7f", "Greek": "\u0370-\u03ff",
 }  # fmt: skip
-_OF = {name: re.compile(f"[{letters}]") for name, letters in _SCRIPTS.items()}
 _LETTERS = 20  # of the script, at the least
-_OTHER = re.compile(f"[{''.join(_SCRIPTS.values())}]")
+_OTHER = f"[{''.join(_SCRIPTS.values())}]"  # compiled when needed, which takes long
 
 
 def script_of_one(texts: Sequence[str]) -> tuple[int, str]:
@@ -37,11 +36,12 @@ def script_of_one(texts: Sequence[str]) -> tuple[int, str]:
 
     -1 where none has, several have, or less than half of its letters are of the script.
     """
-    numbers = [i for i, text in enumerate(texts) if _OTHER.search(text)]
+    numbers = [i for i, text in enumerate(texts) if re.search(_OTHER, text)]
     for number in numbers if len(numbers) == 1 else ():
         text = texts[number]
-        name = next(name for name, of in _OF.items() if of.search(text))
-        count = len(_OF[name].findall(text))
+        letters = {name: re.findall(f"[{script}]", text) for name, script in _SCRIPTS.items()}
+        name = next(filter(letters.get, letters))
+        count = len(letters[name])
         if count >= _LETTERS and 2 * count >= sum(map(str.isalpha, text)):
             return number, name
     return -1, ""
@@ -60,7 +60,7 @@ def _is_cut(text: str) -> bool:
 
 @prefilter("MYP457")
 def _has_script(text: str) -> bool:
-    return not text.isascii() and _OTHER.search(text) is not None
+    return not text.isascii() and re.search(_OTHER, text) is not None
 
 
 @check("MYP454")

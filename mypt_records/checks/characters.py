@@ -10,13 +10,14 @@ from mypt_records.fixes import replaced
 from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding, Fix
 
+# Patterns that are strings are compiled when a text has characters beyond ASCII.
 # What the bytes 0x80 to 0xbf of UTF-8 become, read as Windows-1252 or Latin-1.
 _TAIL = "\x80-\xbf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014"
 _TAIL += "\u2018-\u201a\u201c-\u201e\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122"
 # Those of them that follow no letter in any language.
 _ODD = "\x80-\x9f\xa1-\xaa\xac-\xb1\xb4-\xb6\xb8\xba\xbc-\xbf"
 _ODD += "\u0192\u02c6\u02dc\u201a\u2020\u2021\u2030\u20ac\u2122"
-_BROKEN = re.compile(
+_BROKEN = (
     f"\ufffd|[\x80-\x84\x86-\x9f]|[\xc2-\xd6\xda-\xde][{_ODD}]"  # "Ã©", "Å¡"
     f"|(?<![A-Z\xc0-\xde])(?:\xc3[{_TAIL}]|\xc2[\xa0-\xbf](?![\xa0 ]?[»:;?!]))"  # no "NÃ”"
     f"|\xe2[\x80-\x8f\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6][{_TAIL}]"  # "â€™"
@@ -26,7 +27,7 @@ _BROKEN = re.compile(
 _HIDDEN = "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
 _PLAIN = "\\0-\u024f\u2010-\u2027\u2030-\u205e"  # Latin, and punctuation
 _SMALL = "a-z\xdf-\xf6\xf8-\u017f"
-_INVISIBLE = re.compile(
+_INVISIBLE = (
     f"(?:^|(?<=[{_PLAIN}]))[{_HIDDEN}]+(?=[{_PLAIN}]|$)"
     f"|(?<=[{_SMALL}])\xad+(?=[{_SMALL}])"
     "|(?<![\U0001f3f4\U000e0000-\U000e007f])[\U000e0000-\U000e007f]+"
@@ -41,16 +42,14 @@ _STRAY = re.compile(
 )
 # Letters that look like Latin ones, in words of Latin letters.
 _ALIKE = "аеорсухіѕјһԁАВЕКМНОРСТХІЅЈ"
-_MIXED = re.compile(
-    f"(?<!\\w)(?=[A-Za-z{_ALIKE}]*[{_ALIKE}][a-z])(?=[A-Za-z{_ALIKE}]*[A-Za-z])[A-Za-z{_ALIKE}]{{3,}}(?!\\w)"
-)
+_MIXED = f"(?<!\\w)(?=[A-Za-z{_ALIKE}]*[{_ALIKE}][a-z])(?=[A-Za-z{_ALIKE}]*[A-Za-z])[A-Za-z{_ALIKE}]{{3,}}(?!\\w)"
 _WORDS = 3  # of such words, at the least
 _CP1252 = {i: bytes([i]).decode("cp1252", "ignore") for i in range(0x80, 0xA0)}
 _BYTES = {chr(i): i for i in range(0x80, 0x100)} | {char: i for i, char in _CP1252.items() if char}
 _RUN = re.compile("[" + "".join(map(re.escape, _BYTES)) + "]{2,}")
 _ROUNDS = 3  # times that a text was read in the wrong encoding
 # Scripts that are written from right to left, or join letters, or do not part words.
-_NEEDS = re.compile("[\u0590-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc]")
+_NEEDS = "[\u0590-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc]"
 
 
 def _needles() -> Iterator[bytes]:
@@ -70,7 +69,7 @@ def _needles() -> Iterator[bytes]:
 @prefilter("MYP363", "MYP364", needles=_needles)
 def odd(text: str) -> bool:
     """Returns whether anything may be found in a text."""
-    return not text.isascii() and bool(_BROKEN.search(text) or _INVISIBLE.search(text))
+    return not text.isascii() and bool(re.search(_BROKEN, text) or re.search(_INVISIBLE, text))
 
 
 @prefilter("MYP452", needles=lambda: ["[0m", *filter(_STRAY.match, map(chr, range(1, 0xF100)))])
@@ -80,14 +79,14 @@ def _may_be_control(text: str) -> bool:
 
 @prefilter("MYP462", needles=lambda: [(_ALIKE, ascii_letters)])
 def _has_lookalikes(text: str) -> bool:
-    return not text.isascii() and len(_MIXED.findall(text)) >= _WORDS
+    return not text.isascii() and len(re.findall(_MIXED, text)) >= _WORDS
 
 
 @check("MYP363")
 def wrong_encoding(chat: Chat) -> Iterator[Finding]:
     """Finds texts that were decoded with the wrong encoding: the first place of each text."""
     for message, text in chat.texts():
-        if odd(text.text) and (match := _BROKEN.search(text.text)):
+        if odd(text.text) and (match := re.search(_BROKEN, text.text)):
             quoted = "U+FFFD" if match[0] == "\ufffd" else repr(match[0])
             fault = f"{quoted} in the {message.alias} message: it was read in the wrong encoding"
             hint = "read the source again, as UTF-8, or drop the record"
@@ -99,11 +98,11 @@ def wrong_encoding(chat: Chat) -> Iterator[Finding]:
 def invisible_character(chat: Chat) -> Iterator[Finding]:
     """Finds characters that nobody sees, in texts of scripts that do not need them."""
     for message, text in chat.texts():
-        match = _INVISIBLE.search(text.text) if odd(text.text) else None
-        if match and not _NEEDS.search(text.text):
+        match = re.search(_INVISIBLE, text.text) if odd(text.text) else None
+        if match and not re.search(_NEEDS, text.text):
             fault = f"U+{ord(match[0][0]):04X} in the {message.alias} message is invisible"
             hint = "delete it: the model sees what no reader of the text does"
-            fix = _fix(text, _INVISIBLE.sub("", text.text), "delete invisible characters")
+            fix = _fix(text, re.sub(_INVISIBLE, "", text.text), "delete invisible characters")
             yield Finding("MYP364", fault, text.at, match.span(), help=hint, fix=fix)
 
 
@@ -128,7 +127,7 @@ def lookalike_letters(chat: Chat) -> Iterator[Finding]:
     """Finds words of Latin letters with some that only look like these."""
     for message, text in chat.texts():
         if _has_lookalikes(text.text):
-            word = next(_MIXED.finditer(text.text))
+            word = next(re.finditer(_MIXED, text.text))
             fault = f"{word[0]!a} in the {message.alias} message, and others, mix alphabets"
             hint = "write Latin letters in Latin words"
             yield Finding("MYP462", fault, text.at, word.span(), help=hint)
@@ -144,11 +143,11 @@ def reread(text: str) -> str:
     """
     result = text
     for _ in range(_ROUNDS):
-        if not _BROKEN.search(result):
+        if not re.search(_BROKEN, result):
             return result
         result = _RUN.sub(_decoded, result)
     result = result.translate({i: char for i, char in _CP1252.items() if char and i != 0x85})
-    return text if _BROKEN.search(result) else result
+    return text if re.search(_BROKEN, result) else result
 
 
 def _decoded(match: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from mypt_records.chat import ROLES, Call, Chat, JsonValue, Message, Text
@@ -32,7 +32,7 @@ _ITEMS = 8  # that are searched for signs
 @cache
 def tables() -> dict[str, Table]:
     """Returns the tables by the names of their shapes."""
-    text = files("mypt_records").joinpath("traces.toml").read_text(encoding="utf-8")
+    text = Path(__file__).parents[1].joinpath("traces.toml").read_text(encoding="utf-8")
     values: dict[str, dict[str, Any]] = tomllib.loads(text)
     notes = values.pop("notes")
     for value in values.values():

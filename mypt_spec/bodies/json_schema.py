@@ -42,6 +42,11 @@ _SMALL = 20_000  # bytes of a schema that many are kept of
 _NOWHERE = {"$ref": None}  # no value: what has it for a "const" fits nothing
 _TOO_LONG = "checking it takes too many steps"
 _LATEST = "https://json-schema.org/draft/2020-12/schema"
+_DRAFTS = {
+    **{f"http://json-schema.org/draft-0{n}/schema": f"Draft{n}Validator" for n in (4, 6, 7)},
+    "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
+    _LATEST: "Draft202012Validator",
+}
 _ENDLESS = "it refers to itself without end, or nests too deep"
 # Keywords that may name properties beside "properties".
 _NAMING = frozenset({
@@ -278,24 +283,16 @@ _remembered_large = lru_cache(maxsize=4)(_compile)
 def _draft(schema: Any) -> tuple[Any, Any]:
     """Returns the class of validators for the language of a schema, and its schema of schemas."""
     name = schema.get("$schema") if isinstance(schema, dict) else None
-    drafts = _drafts()
-    return drafts.get(name.rstrip("#") if isinstance(name, str) else "", drafts[_LATEST])
+    uri = name.rstrip("#") if isinstance(name, str) else ""
+    return _validators(uri if uri in _DRAFTS else _LATEST)
 
 
 @cache
-def _drafts() -> dict[str, tuple[Any, Any]]:
+def _validators(uri: str) -> tuple[Any, Any]:
     import jsonschema_rs as library
 
-    return {
-        uri: (kind, kind({"$ref": uri}, offline=True, validate_formats=False, mask="_"))
-        for uri, kind in (
-            ("http://json-schema.org/draft-04/schema", library.Draft4Validator),
-            ("http://json-schema.org/draft-06/schema", library.Draft6Validator),
-            ("http://json-schema.org/draft-07/schema", library.Draft7Validator),
-            ("https://json-schema.org/draft/2019-09/schema", library.Draft201909Validator),
-            (_LATEST, library.Draft202012Validator),
-        )
-    }
+    kind = getattr(library, _DRAFTS[uri])
+    return kind, kind({"$ref": uri}, offline=True, validate_formats=False, mask="_")
 
 
 def _extent(value: Any) -> tuple[int, int, int, int]:
