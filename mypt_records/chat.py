@@ -138,11 +138,17 @@ class Chat:
     shared: int = 0
     facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def texts(self, *, rejected: bool = True) -> Iterator[tuple[Message, Text]]:
-        """Yields all texts and thoughts, each with its message."""
-        for message in (*self.messages, *(self.rejected if rejected else ())):
-            for text in (*(message.content or ()), *message.thoughts):
-                yield message, text
+    def texts(self, *, rejected: bool = True) -> list[tuple[Message, Text]]:
+        """Returns all texts and thoughts, each with its message."""
+        key = f"texts {rejected}"
+        if key not in self.facts:  # most checks need them
+            self.facts[key] = [
+                (message, text)
+                for message in (*self.messages, *(self.rejected if rejected else ()))
+                for text in (*(message.content or ()), *message.thoughts)
+            ]
+        texts: list[tuple[Message, Text]] = self.facts[key]
+        return texts
 
     def answers(self) -> Iterator[tuple[Message, Text]]:
         """Yields the texts and thoughts that a model learns to write; not those of bad answers."""

@@ -50,6 +50,11 @@ def kinds() -> tuple[_Kind, ...]:
     )  # fmt: skip
 
 
+@cache
+def _kinds_of(codes: tuple[str, ...]) -> list[_Kind]:
+    return [kind for kind in kinds() if not codes or kind.code in codes]
+
+
 def _needle(value: str | list[str]) -> str | tuple[str, ...]:
     return value if isinstance(value, str) else tuple(v.replace("#", digits) for v in value)
 
@@ -66,9 +71,7 @@ def holds(code: str, text: str) -> bool:
 
 def private(text: str, *codes: str) -> Iterator[tuple[str, int, int]]:
     """Yields (name, start, end) of what is found, by the rules `codes`, or by all for none."""
-    for kind in kinds():
-        if codes and kind.code not in codes:
-            continue
+    for kind in _kinds_of(codes):
         if not kind.needs or any(map(text.__contains__, kind.needs)):
             for match in kind.pattern.finditer(text):
                 if kind.judge(match):

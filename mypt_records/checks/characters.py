@@ -42,7 +42,10 @@ _STRAY = re.compile(
 )
 # Letters that look like Latin ones, in words of Latin letters.
 _ALIKE = "аеорсухіѕјһԁАВЕКМНОРСТХІЅЈ"
-_MIXED = f"(?<!\\w)(?=[A-Za-z{_ALIKE}]*[{_ALIKE}][a-z])(?=[A-Za-z{_ALIKE}]*[A-Za-z])[A-Za-z{_ALIKE}]{{3,}}(?!\\w)"
+_MIXED = (
+    f"(?<!\\w)(?=[A-Za-z{_ALIKE}]*[{_ALIKE}][a-z])(?=[A-Za-z{_ALIKE}]*[A-Za-z])"
+    f"[A-Za-z{_ALIKE}]{{3,}}(?!\\w)"
+)
 _WORDS = 3  # of such words, at the least
 _CP1252 = {i: bytes([i]).decode("cp1252", "ignore") for i in range(0x80, 0xA0)}
 _BYTES = {chr(i): i for i in range(0x80, 0x100)} | {char: i for i, char in _CP1252.items() if char}
