@@ -43,7 +43,8 @@ class Driver:
                 assert reply is not None
                 self._replies.add(reply)
             else:
-                self._events.append(_copy(event))
+                changes = isinstance(event, events.CallParsed | events.ToolResult)  # if listened to
+                self._events.append(deepcopy(event) if changes else event)
                 yield event
 
     def stop(self, error: BaseException) -> None:
@@ -93,8 +94,3 @@ def failed(error: BaseException) -> events.Stop:
     except Exception:
         text = ""
     return events.Stop("error", f"{type(error).__name__}: {text}".rstrip(": "))
-
-
-def _copy(event: events.Event) -> events.Event:
-    """Returns an event that a listener cannot change."""
-    return deepcopy(event) if isinstance(event, events.CallParsed | events.ToolResult) else event

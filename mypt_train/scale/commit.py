@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def commit(plan: Plan, progress: Progress = lambda *_: None) -> dict[str, Any]:
         collection, plan.out, plan.options, wrote, weights=collection.totals.weights
     )
     manifest = _manifest(plan, collection.totals, splits)
-    plan.put(MANIFEST, _dumped(manifest))
+    plan.put(MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n")
     _clean(plan)
     return manifest
 
@@ -168,10 +168,6 @@ def _manifest(
     if totals.weights:
         out["weights_dtype"] = "float32"
     return out
-
-
-def _dumped(manifest: Mapping[str, Any]) -> bytes:
-    return json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def _clean(plan: Plan) -> None:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from mypt_infer.decode.base.vocab import Ints
 
 Row = npt.NDArray[np.generic]
-Rows = npt.NDArray[np.generic]
 _REFUSE = np.float32(-np.inf)  # a number of NumPy is written faster than one of Python
 
 
@@ -148,7 +147,7 @@ def bitmask(sets: Sequence[AllowSet], vocabulary: int) -> Ints:
     return out.view("<i4")
 
 
-def write_rows(logits: Rows, sets: Sequence[AllowSet]) -> None:
+def write_rows(logits: npt.NDArray[np.generic], sets: Sequence[AllowSet]) -> None:
     """Writes -inf for refused ids into rows of logits, (rows, vocabulary), by their sets.
 
     Raises TypeError, before anything is written, for what is no array.

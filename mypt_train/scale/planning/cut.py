@@ -40,7 +40,13 @@ def cut_inputs(
     Raises UsageError for an input that is a stream, or cannot be read.
     """
 
-    count = _Counting(progress).add
+    lock, done = Lock(), 0
+
+    def count(read: int) -> None:
+        nonlocal done
+        with lock:
+            done += read
+            progress(done)
 
     def some(first: int) -> list[tuple[Input, list[Piece]]]:
         numbers = range(first, min(first + step, len(sources)))
@@ -73,18 +79,6 @@ def units_of(
             unit.append(piece)
             room -= work
     return [*out, tuple(unit)] if unit else out
-
-
-class _Counting:
-    """Counts bytes that several threads have read, and tells `progress` how many these are."""
-
-    def __init__(self, progress: Callable[[int], None]) -> None:
-        self._progress, self._done, self._alone = progress, 0, Lock()
-
-    def add(self, count: int) -> None:
-        with self._alone:
-            self._done += count
-            self._progress(self._done)
 
 
 def _cut(
