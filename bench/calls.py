@@ -46,7 +46,6 @@ from mypt_infer.decode import Decoder, SchemaFault, SchemaWarning
 from mypt_infer.decode.base.tools import declare
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.grammar import schema_of
-from mypt_infer.generate.device import DeviceDecoder
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import call_text
 from tests.support.decoding import prompt
@@ -126,7 +125,6 @@ class Ours:
 
     def cold(self) -> None:
         self.decoder = Decoder(self.dialect, self.tools)
-        self.device = DeviceDecoder(self.decoder)
 
     def begin(self, rows: list[list[int]]) -> None:
         special, run = self.dialect.tokenizer.special, self.decoder.run
@@ -138,7 +136,7 @@ class Ours:
 
     def step(self, logits: torch.Tensor, live: list[int], ids: list[int]) -> None:
         states, step = self.states, self.decoder.next
-        self.device.apply_(logits, [states[row] for row in live])
+        self.decoder.apply(logits.numpy(), [states[row] for row in live])
         for row, token in zip(live, ids, strict=True):
             states[row] = step(states[row], token)
 

@@ -28,7 +28,6 @@ from bench import calls
 from bench.calls import Xgrammar
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.decoder import machine
-from mypt_infer.generate.device import DeviceDecoder
 from mypt_infer.generate.llama import LlamaConfig, shapes
 from mypt_infer.generate.sample import Sampling, draw
 from tests.support.decoding import TOOLS, generated, prompt
@@ -95,7 +94,7 @@ def episodes(decoder: Decoder, count: int, length: int) -> list[list[int]]:
 
 class Ours:
     def __init__(self, decoder: Decoder, rows: list[list[int]]) -> None:
-        self.decoder, self.rows, self.device = decoder, rows, DeviceDecoder(decoder)
+        self.decoder, self.rows = decoder, rows
         self.first = decoder.start(prompt("mypt"))
         self.reset()
 
@@ -104,7 +103,7 @@ class Ours:
 
     def step(self, logits: torch.Tensor) -> None:
         states, at = self.states, self.at
-        self.device.apply_(logits, states)
+        self.decoder.apply(logits.numpy(), states)
         for i, row in enumerate(self.rows):
             states[i] = self.decoder.next(states[i], row[at])
         self.at += 1

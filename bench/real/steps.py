@@ -3,8 +3,8 @@
     python -m bench.real.steps --model DIR [--batches 1 8 64] [--steps 60] [--device cuda]
 
 DIR is an exported folder, or a run, whose format is qwen3. Each row has a cache of some 500 tokens,
-and a pass reads one token a row. The constraint is `DeviceDecoder.apply_` with states on the host,
-as `generate` calls it. Both are timed up to the device's end, interleaved; medians. On a CPU it is
+and a pass reads one token a row. The constraint is what is allowed in the states of the rows, and
+`Masks` on the device. Both are timed up to the device's end, interleaved; medians. On a CPU it is
 processor time, which other programs change less. Prints a table in Markdown.
 """
 
@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import mypt_spec
 from mypt_infer.decode import Decoder
-from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.device import Masks
 from mypt_infer.generate.llama import load
 from mypt_model.folder import beside
 from tests.support.decoding import TOOLS, prompt
@@ -43,7 +44,13 @@ def timed(work: Callable[[], Any], device: str) -> float:
 def row(model: Any, dialect: Any, batch: int, steps: int, device: str) -> list[str]:
     """Returns milliseconds of a pass, and what the constraint takes of it."""
     decoder = Decoder(dialect, TOOLS, max_think_tokens=200)
-    tensors, size = DeviceDecoder(decoder, device), decoder.tables.vocabulary
+    masks, size = Masks(device), decoder.tables.vocabulary
+
+    def masked(logits: Tensor, states: list[int]) -> Tensor:
+        for row, allow_set in zip(logits, decoder.allow_each(states), strict=True):
+            masks.mask(row, allow_set)
+        return logits
+
     start = decoder.start(decoder.ids_of(prompt("qwen3")))
     states = [start] * batch
     cache = model.begin(batch, CACHED + 4 * steps)
@@ -54,14 +61,14 @@ def row(model: Any, dialect: Any, batch: int, steps: int, device: str) -> list[s
         logits = model(ids, lengths, cache)[:, :size]
 
         times: dict[str, list[float]] = {"pass": [], "constraint": []}
-        chosen = tensors.apply_(logits.clone(), states).argmax(dim=-1)
+        chosen = masked(logits.clone(), states).argmax(dim=-1)
         for at in range(-5, steps):
             seconds = {
                 "pass": timed(partial(model, chosen[:, None], one, cache), device),
-                "constraint": timed(partial(tensors.apply_, logits.clone(), states), device),
+                "constraint": timed(partial(masked, logits.clone(), states), device),
             }
             noise = torch.randn_like(logits)
-            chosen = tensors.apply_(logits + 3 * noise, states).argmax(dim=-1)
+            chosen = masked(logits + 3 * noise, states).argmax(dim=-1)
             after = decoder.step(states, chosen.tolist()).tolist()
             states = [start if decoder.final(s) else s for s in after]
             if at >= 0:

@@ -15,7 +15,7 @@ from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
-from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.device import Masks
 from mypt_infer.generate.loop import vocabulary_mismatch
 from mypt_lint.places.json_edit import in_common
 
@@ -27,11 +27,11 @@ _LIKELIEST = 64
 class _Path:
     """A row that was seen: its ids, and the states after its first `begun`, `begun` + 1, ... ids.
 
-    A state is None after the end, and after an id that is refused. `tensors` are the decoder's.
+    A state is None after the end, and after an id that is refused.
     `ahead`: ids that must follow, which were found with those before them.
     """
 
-    tensors: DeviceDecoder
+    decoder: Decoder
     ids: list[int]
     states: list[int | None]
     ahead: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class _Path:
     def go_on(self, token: int) -> None:
         """Takes one more token."""
         self.ids.append(token)
-        self.states.append(_after(self.tensors.decoder, self.states[-1], token))
+        self.states.append(_after(self.decoder, self.states[-1], token))
         self.ahead = self.ahead[1:] if self.ahead[:1] == [token] else []
 
 
@@ -70,7 +70,7 @@ class TagLogitsProcessor:
         self.eos = self.batch.dialect.tokenizer.pad if eos_token_id is None else eos_token_id
         self.pad = self.eos if pad_token_id is None else pad_token_id
         self.jump_forward = jump_forward
-        self.tensors: list[DeviceDecoder] = []
+        self._masks: Masks | None = None
         self._end = _alone(self.eos)
         # The rows that the last call saw, and the length of their prompts.
         self._paths: list[_Path] = []
@@ -84,17 +84,14 @@ class TagLogitsProcessor:
 
         The first call raises what `Decoder.start` raises.
         """
-        if not self.tensors:
-            of = {d: DeviceDecoder(d, scores.device) for d in dict.fromkeys(self.batch.decoders)}
-            self.tensors = [of[decoder] for decoder in self.batch.decoders]
         rows = input_ids.tolist()
         each, over = divmod(len(rows), len(self.batch))
         if over:
             raise ValueError(f"{len(rows)} rows for {len(self.batch)} decoders, one a prompt")
-        tensors = [self.tensors[i // each] for i in range(len(rows))]
+        decoders = [self.batch.decoders[i // each] for i in range(len(rows))]
         bodies = not all(decoder.engine.tables_only for decoder in self.batch.decoders)
-        if not self._went_on(rows, tensors):
-            self._find(rows, tensors, bodies=bodies)
+        if not self._went_on(rows, decoders):
+            self._find(rows, decoders, bodies=bodies)
         if bodies:
             self._holder.states = list(chain.from_iterable(path.states for path in self._paths))
         size, wide = self.batch.decoders[0].tables.vocabulary, scores.shape[-1]
@@ -103,7 +100,7 @@ class TagLogitsProcessor:
         sets: list[AllowSet] = [self._end] * len(rows)
         free: list[tuple[int, int]] = []  # of the only id of a row, whatever its score is
         for i, path in enumerate(self._paths):
-            state, decoder = path.states[-1], path.tensors.decoder
+            state, decoder = path.states[-1], path.decoder
             if state is None or decoder.final(state):
                 if scores[i, self.eos].item() == -torch.inf:
                     free.append((i, self.eos))
@@ -119,66 +116,67 @@ class TagLogitsProcessor:
     ) -> Tensor:
         """Returns a copy of the scores: -inf for refused ids, 0 at some places, (row, id)."""
         out = scores.clone()
-        for row, allow_set, path in zip(out, sets, self._paths, strict=True):
+        masks = self._masks = self._masks or Masks(scores.device)
+        for row, allow_set in zip(out, sets, strict=True):
             if allow_set.only is None:
                 row[size:] = -torch.inf
-            path.tensors.mask_row(row, allow_set)
+            masks.mask(row, allow_set)
         for i, token in free:
             out[i, token] = 0
         return out
 
-    def _went_on(self, rows: list[list[int]], tensors: list[DeviceDecoder]) -> bool:
+    def _went_on(self, rows: list[list[int]], decoders: list[Decoder]) -> bool:
         """Takes one more token in each row, if each is the same row as before with one more.
 
         So it is without search and drafts. Returns whether it was so.
         """
         same = len(rows) == len(self._paths) and all(
-            path.tensors is device and len(row) == len(path.ids) + 1 and row[:-1] == path.ids
-            for path, row, device in zip(self._paths, rows, tensors, strict=True)
+            path.decoder is decoder and len(row) == len(path.ids) + 1 and row[:-1] == path.ids
+            for path, row, decoder in zip(self._paths, rows, decoders, strict=True)
         )
         if same:
             for path, row in zip(self._paths, rows, strict=True):
                 path.go_on(row[-1])
         return same
 
-    def _find(self, rows: list[list[int]], tensors: list[DeviceDecoder], *, bodies: bool) -> None:
+    def _find(self, rows: list[list[int]], decoders: list[Decoder], *, bodies: bool) -> None:
         """Finds the path of each row among those that were seen, or begins anew."""
         paths: list[_Path | None] = []
-        for pair in zip(rows, tensors, strict=True):
+        for pair in zip(rows, decoders, strict=True):
             paths.append(path := self._continued(*pair))
             if path is not None and bodies:  # the next row may make it forgotten
                 self._holder.states = [*self._holder.states, *path.states[-2:]]
         if None in paths:
             self.begun = len(rows[0])
             paths = [
-                _Path(device, row, [self._start(device, row)])
-                for device, row in zip(tensors, rows, strict=True)
+                _Path(decoder, row, [self._start(decoder, row)])
+                for decoder, row in zip(decoders, rows, strict=True)
             ]
         self._paths = [path for path in paths if path is not None]
 
-    def _start(self, tensors: DeviceDecoder, row: Sequence[int]) -> int:
+    def _start(self, decoder: Decoder, row: Sequence[int]) -> int:
         at = next((i for i, token in enumerate(row) if token != self.pad), len(row))
-        return tensors.decoder.start(list(row[at:]), max_new_tokens=self.budget)
+        return decoder.start(list(row[at:]), max_new_tokens=self.budget)
 
-    def _continued(self, row: list[int], tensors: DeviceDecoder) -> _Path | None:
+    def _continued(self, row: list[int], decoder: Decoder) -> _Path | None:
         """Returns the path of a row that begins as one that was seen; None for a new prompt."""
         shared, path = 0, None
         for other in self._paths:
-            count = in_common(other.ids, row) if other.tensors is tensors else 0
+            count = in_common(other.ids, row) if other.decoder is decoder else 0
             if count > shared:
                 shared, path = count, other
         if path is None or shared < self.begun:
             return None
         states = path.states[: shared - self.begun + 1]
         for token in row[shared:]:
-            states.append(_after(tensors.decoder, states[-1], token))
+            states.append(_after(decoder, states[-1], token))
         if states[-1] is None and states[shared - self.begun] is not None and len(row) > shared + 1:
             return None  # more than a token that was refused: the next prompt of a conversation
-        return _Path(tensors, row, states)
+        return _Path(decoder, row, states)
 
     def _forced(self, path: _Path, state: int) -> list[int]:
         if self.jump_forward and not path.ahead:
-            path.ahead = path.tensors.decoder.forced(state, path.ids[-TAIL:])
+            path.ahead = path.decoder.forced(state, path.ids[-TAIL:])
         return path.ahead
 
     def _proved(self, decoder: Decoder, state: int, scores: Tensor) -> AllowSet | None:

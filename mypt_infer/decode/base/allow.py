@@ -154,8 +154,8 @@ def write_rows(logits: npt.NDArray[np.generic], sets: Sequence[AllowSet]) -> Non
     """
     if not isinstance(logits, np.ndarray):
         raise TypeError(
-            f"logits are a {type(logits).__name__}, expected an array of numpy; for tensors of "
-            "torch there is mypt_infer.generate.device.DeviceDecoder.apply_"
+            f"logits are a {type(logits).__name__}, expected an array of numpy; of a tensor of "
+            "torch pass `numpy()`, and elsewhere than on the CPU use mypt_infer.generate.device"
         )
     for row, allow_set in zip(logits, sets, strict=True):
         allow_set.write(row)
