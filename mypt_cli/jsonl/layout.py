@@ -40,6 +40,7 @@ _RECORD_KEYS: dict[str, type | tuple[type, ...]] = {
 EVENT_KEYS = (
     *({"type", key} for key in ("sessionId", "leafUuid", "snapshot", "parentUuid", "payload")),
     *({"type", "id", key} for key in ("cwd", "harness")),
+    {"id", "timestamp", "instructions", "git"},
 )
 
 
@@ -140,7 +141,7 @@ def _is_event(values: list[Any]) -> bool:
     """Returns whether values begin with the first event of a trace."""
     return any(
         isinstance(value, dict)
-        and isinstance(value.get("type"), str)
+        and isinstance(value.get("type", ""), str)
         and any(value.keys() >= keys for keys in EVENT_KEYS)
         and not {"messages", "text", "conversations", "contents"} & value.keys()
         for value in values[:1]

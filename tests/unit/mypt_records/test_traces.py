@@ -144,6 +144,7 @@ OPEN = event("assistant", "assistant", BLOCKS[0][2:])
         ([event("user", "user", "Q", parentUuid="0"), ANSWER, event("user", "user", "R", parentUuid="1"), ANSWER, event("user", "user", "S", parentUuid="1"), ANSWER], [("MYP285", "/4")], "uaua"),
         ([*WEATHER["codex"][:-2], STOP, *WEATHER["codex"][1:2], *WEATHER["codex"][-1:]], [("MYP282", "/6/payload")], "suaua"),
         ([*WEATHER["pi"][:2], event("message", "assistant", []) | {"message": {"role": "assistant", "content": [], "stopReason": "aborted"}}, *WEATHER["pi"][1:2], *WEATHER["pi"][-1:]], [("MYP282", "/2/message")], "ua"),
+        ([{"id": "x", "timestamp": "", "instructions": "S", "git": {}}, {"record_type": "state"}, *({"type": "message", "role": role, "content": "x"} for role in ("user", "assistant"))], [], "sua"),
         ([USER, 4, ANSWER], [("MYP104", "/1")], "ua"),
         ([{"type": "session_meta", "payload": {"id": "x"}}], [("MYP104", "")], ""),
     ],
