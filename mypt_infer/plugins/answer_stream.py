@@ -19,8 +19,9 @@ from mypt_spec.bodies.tagged import types_of
 class AnswerStream:
     """One answer in a dialect.
 
-    `prompt` are the ids before it; by default, those of a question. `tools` are as in a request: a
-    format in which calls do not say the types of arguments needs them, if the prompt has none.
+    `prompt` are the ids or the text before it; by default, those of a question. `tools` are as in a
+    request: a format in which calls do not say the types of arguments needs them, if the prompt has
+    none.
 
     >>> import mypt_spec
     >>> stream = AnswerStream(mypt_spec.dialect("qwen3"))
@@ -31,7 +32,11 @@ class AnswerStream:
     """
 
     def __init__(
-        self, dialect: Dialect, prompt: Sequence[int] | None = None, *, tools: Sequence[Any] = ()
+        self,
+        dialect: Dialect,
+        prompt: Sequence[int] | str | None = None,
+        *,
+        tools: Sequence[Any] = (),
     ) -> None:
         if prompt is None:
             prompter = Prompter(dialect, dialect.spec)

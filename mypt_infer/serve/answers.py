@@ -43,7 +43,7 @@ class ChatAnswer:
     def __init__(
         self,
         form: Format,
-        prompt: Sequence[int],
+        prompt: Sequence[int] | str,
         names: Names,
         stops: Sequence[str] = (),
         *,

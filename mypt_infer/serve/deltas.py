@@ -70,27 +70,45 @@ class CallAttempt:
 
 
 class DeltaReader:
-    """Reads the ids of one answer. `prompt` tells which blocks are open where it begins.
+    """Reads the ids of one answer. `prompt`, ids or text, tells which blocks are open there.
 
     `types` are those of the arguments of tools; by default, what the prompt defines. `calls` are
-    all calls that have been read.
+    all calls that have been read, `thoughts` where each thought begins and ends, tags included, and
+    `thought_begin` where the last one begins.
     """
 
-    def __init__(self, form: Format, prompt: Sequence[int], types: Types | None = None) -> None:
+    def __init__(
+        self, form: Format, prompt: Sequence[int] | str, types: Types | None = None
+    ) -> None:
         self.format = form
         self.calls: list[CallAttempt] = []
         self._opened, self._is_named = 0, False  # of the block of a call
+        self.thoughts: list[tuple[int, int]] = []
+        self.thought_begin = 0
         self._blocks = Blocks(form.dialect.table)
         self._opener: Event | None = None  # of the block of a call
         self._stream: Callable[[str], list[CallPiece]] | None = None  # reads the body of the block
         self._buffer: list[str] = []  # the text of a call, or of a citation
         self._last, self._is_begin = 0, True  # of a text
-        events, _ = form.dialect.lex_ids(prompt)
+        if isinstance(prompt, str):
+            events = form.dialect.lex(prompt)
+        else:
+            events, _ = form.dialect.lex_ids(prompt)
         for event in events:
             self._blocks.read(event.terminal)
         last, inside = events[-1].terminal if events else "", tuple(self._blocks.open)
         self._parser = StreamParser(form.dialect, last, inside=inside, errors="replace")
         self._types = form.types_in(events) if types is None else types
+
+    @property
+    def position(self) -> int:
+        """Returns the number of ids, or characters, that have been read."""
+        return self._last
+
+    @property
+    def open(self) -> list[str]:
+        """Returns the blocks that are open, outermost first."""
+        return self._blocks.open
 
     @property
     def is_thinking(self) -> bool:
@@ -136,13 +154,20 @@ class DeltaReader:
                 yield Delta(CITED, "".join(self._buffer), begin, piece.end)
             elif self._opener is not None:
                 yield from self._closed(event.text, piece.end)
+            elif kind in self.format.thinking:
+                self.thoughts.append((self.thought_begin, piece.end))
             self._buffer = []
         elif terminal is not None and terminal.closes and not {*terminal.ends} & {*inside}:
             yield Delta(CONTENT, event.text, begin, piece.end)  # it closes nothing
-        elif self._opener is not None and len(before_tag(inside, table, terminal)) < len(inside):
-            yield from self._closed("", begin)  # another block ends the call
+        elif len(before_tag(inside, table, terminal)) < len(inside):  # another block ends this
+            if self._opener is not None:
+                yield from self._closed("", begin)
+            elif kind in self.format.thinking:
+                self.thoughts.append((self.thought_begin, begin))
         self._blocks.read(event.terminal)
         self._is_begin = True
+        if terminal is not None and terminal.opens in self.format.thinking:
+            self.thought_begin = begin
         if terminal is not None and terminal.opens in self.format.calls:
             self._opener, self._buffer = event, []
             self._opened, self._is_named, self._stream = begin, False, None

@@ -22,6 +22,7 @@ from mypt_train.export.tokenizer_file import ExportError, padding
 
 TEMPLATE, RESPONSE = "chat_template.jinja", "response_template.json"
 TAG, GBNF, README = "structural_tag.json", "answer.gbnf", "README.md"
+PARSERS = "mypt_parsers.py"
 SERVERS: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("servers.toml").read_text("utf-8")
 )
@@ -47,6 +48,9 @@ def server_files(dialect: Dialect, servers: Iterable[str]) -> dict[str, str]:
     out = {TEMPLATE: chat_template(dialect, reserved=reserved)}
     if RESPONSE in file_names:
         out[RESPONSE] = _json(response_template(dialect))
+    if PARSERS in file_names:
+        call = f"register({dialect.spec!r})"
+        out[PARSERS] = f"from mypt_infer.plugins.vllm import register\n\n{call}\n"
     if TAG in file_names:
         rules = answers(dialect, ends[-1:], reserved=reserved)
         grammar = {"type": "grammar", "grammar": gbnf(dialect, rules, token="Token({})")}

@@ -225,7 +225,8 @@ def test_the_exported_template_writes_the_same(name: str) -> None:
 @each_kind
 def test_servers_get_a_grammar(name: str) -> None:
     d = dialect(name)
-    files = server_files(d, ["sglang" if name in WRAPS else "vllm", "llama.cpp"])
+    files = server_files(d, ["vllm", "llama.cpp"])
+    assert f"register({d.spec!r})" in files["mypt_parsers.py"]
     for arguments in ARGUMENTS:
         episode, _ = d.check(calling(arguments))
         assert episode is not None
