@@ -23,7 +23,6 @@ DONE, FAILED = 0, 2
 PROG = "mypt-chat"
 ABOUT = "Chat over a folder of documents: the model searches, reads and cites them."
 _AGAIN = 5.0  # seconds, in which all is kept and the terminal whole
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
@@ -153,7 +152,7 @@ def _leaving() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="", errors=(ValueError,))
+main = Command(PROG, ABOUT, __file__, _options, _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
@@ -25,7 +24,6 @@ CLEAN, REFUSED = 0, 1
 
 PROG = "mypt-convert"
 ABOUT = "Convert chat training data from one format to another, and say what is lost."
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
@@ -154,7 +152,9 @@ def _formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], 
     return tuple(name for name in matches if unknown[name] == fewest), source
 
 
-main = Command(PROG, ABOUT, EPILOG, _options, _run, interrupted="interrupted; nothing was written")
+main = Command(
+    PROG, ABOUT, __file__, _options, _run, interrupted="interrupted; nothing was written"
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
@@ -14,7 +13,6 @@ SAME, DIFFERENT = 0, 1
 
 PROG = "mypt-diff"
 ABOUT = "Compare what two templates, models, formats or servers make of the same records."
-EPILOG = Path(__file__).with_suffix(".txt")
 _SIDE = "a template, model folder, .gguf file, dialect, custom format folder, or URL of a server"
 
 
@@ -53,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
     return DIFFERENT if kinds else SAME
 
 
-main = Command(PROG, ABOUT, EPILOG, _options, _run)
+main = Command(PROG, ABOUT, __file__, _options, _run)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
@@ -11,7 +10,6 @@ from mypt_cli.store.gguf import model_path
 
 PROG = "mypt-export"
 ABOUT = "Write a checkpoint as a Hugging Face folder."
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
@@ -75,7 +73,7 @@ def _run(chosen: argparse.Namespace) -> None:
     print(report)
 
 
-main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="")
+main = Command(PROG, ABOUT, __file__, _options, _run, quiet="")
 
 if __name__ == "__main__":
     sys.exit(main())

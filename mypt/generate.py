@@ -11,7 +11,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mypt_cli.command import Command
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 PROG = "mypt-generate"
 ABOUT = "Generate one turn: legal, complete, and within budget."
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
@@ -245,7 +243,7 @@ class Screen:
             self.fresh = False
 
 
-main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="", errors=(ValueError,))
+main = Command(PROG, ABOUT, __file__, _options, _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

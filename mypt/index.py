@@ -26,7 +26,6 @@ _WIDTH = 160
 
 PROG = "mypt-index"
 ABOUT = "Index a folder of documents for the tools of a workspace."
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
@@ -124,7 +123,7 @@ def _summary(report: Report, index: Path, *, verbose: bool) -> None:
 main = Command(
     PROG,
     ABOUT,
-    EPILOG,
+    __file__,
     _options,
     _run,
     errors=(ValueError, RuntimeError),

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 PROG = "mypt-serve"
 ABOUT = "Serve a model over HTTP, as clients of OpenAI's API ask."
 KEY = "MYPT_SERVE_KEY"
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
@@ -156,7 +155,7 @@ def _service(chosen: argparse.Namespace) -> Service:
     )
 
 
-main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="", errors=(ValueError,))
+main = Command(PROG, ABOUT, __file__, _options, _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

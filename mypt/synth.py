@@ -5,7 +5,6 @@ A summary goes to stderr.
 
 import argparse
 import sys
-from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
@@ -14,7 +13,6 @@ DIALECT = "mypt"
 
 PROG = "mypt-synth"
 ABOUT = "Make up episodes of a curriculum, phase by phase."
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
@@ -62,7 +60,9 @@ def _run(chosen: argparse.Namespace) -> None:
         )
 
 
-main = Command(PROG, ABOUT, EPILOG, _options, _run, interrupted="interrupted; no file was written")
+main = Command(
+    PROG, ABOUT, __file__, _options, _run, interrupted="interrupted; no file was written"
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,6 @@ import argparse
 import json
 import os
 import sys
-from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
@@ -17,7 +16,6 @@ from mypt_cli.store.gguf import model_path
 
 PROG = "mypt-train"
 ABOUT = "Train a model on shards that mypt-prepare has made."
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
@@ -122,7 +120,7 @@ def _phases(text: str | None) -> list[int] | None:
 main = Command(
     PROG,
     ABOUT,
-    EPILOG,
+    __file__,
     _options,
     _run,
     quiet="no progress",

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
@@ -44,7 +43,6 @@ _VIEWS = {
 
 PROG = "mypt-view"
 ABOUT = "Show episodes of chat training data as a chat: loss mask, token ids and findings."
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
@@ -372,7 +370,7 @@ def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> No
         print(f"mypt-view: wrote {path}: {episodes} of {source}", file=sys.stderr)
 
 
-main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="no doubt about the format, no summary")
+main = Command(PROG, ABOUT, __file__, _options, _run, quiet="no doubt about the format, no summary")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,6 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
@@ -17,7 +16,6 @@ from mypt_lint.settings.options import add_dialect, add_settings
 
 PROG = "mypt-vocab"
 ABOUT = "Learn a byte-pair encoding for a small model."
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
@@ -85,7 +83,9 @@ def _run(chosen: argparse.Namespace) -> None:
         )
 
 
-main = Command(PROG, ABOUT, EPILOG, _options, _run, interrupted="interrupted; nothing was written")
+main = Command(
+    PROG, ABOUT, __file__, _options, _run, interrupted="interrupted; nothing was written"
+)
 
 if __name__ == "__main__":
     sys.exit(main())

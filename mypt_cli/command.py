@@ -23,9 +23,9 @@ class Command:
     """A command. Called with words (without them, those of the command line), it runs.
 
     `options` adds its options to a parser, and `body` does what they say and returns the exit
-    status, None for 0. The file `epilog` has the end of the help. `quiet` says what -q leaves out;
-    "" is a command without -q. If the first word is one of `subcommands`, which maps names to help,
-    the command that `subcommand` returns runs instead.
+    status, None for 0. The help ends with the text beside `file`, that of its module; "" has none.
+    `quiet` says what -q leaves out; "" is a command without -q. If the first word is one of
+    `subcommands`, which maps names to help, the command that `subcommand` returns runs instead.
 
     The exit status is 2 for an error, which is one line on stderr, and 130 after Ctrl-C, where
     `interrupted` is what to say. `errors` are exceptions of other packages that carry a message for
@@ -34,7 +34,7 @@ class Command:
 
     name: str
     about: str
-    epilog: Path | None
+    file: str
     options: Callable[[Parser], None]
     body: Callable[[Namespace], int | None]
     _: KW_ONLY
@@ -89,7 +89,9 @@ class Command:
             raise UsageError(f"{first}: no such file or folder; did you mean {self.name} {hit}?")
 
     def parser(self) -> Parser:
-        epilog = self.epilog.read_text(encoding="utf-8") if self.epilog else ""
+        epilog = ""
+        if self.file:
+            epilog = Path(self.file).with_suffix(".txt").read_text(encoding="utf-8")
         out = Parser(self.name, self.about, epilog)
         self.options(out)
         out.add_common(self.quiet)

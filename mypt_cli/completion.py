@@ -15,7 +15,6 @@ from mypt_cli.command import Command
 from mypt_cli.parser import Parser
 
 SHELLS = ("bash", "zsh", "fish")
-_EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def command(name: str, completed: Iterable[str]) -> Command:
@@ -24,7 +23,7 @@ def command(name: str, completed: Iterable[str]) -> Command:
     `name` is what it is called by.
     """
     body = partial(_print_script, completed=completed)
-    return Command(name, "Print a script that completes mypt and its commands.", _EPILOG,
+    return Command(name, "Print a script that completes mypt and its commands.", __file__,
                    _options, body, quiet="")  # fmt: skip
 
 

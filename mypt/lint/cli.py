@@ -6,7 +6,6 @@ imported before a run.
 
 import argparse
 import sys
-from pathlib import Path
 
 from mypt.lint.commands import ABOUT, subcommand
 from mypt.lint.options import QUIET, options
@@ -14,7 +13,6 @@ from mypt_cli.command import Command
 
 FINDINGS = 1  # the exit status
 PROG = "mypt-lint"
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _lint(chosen: argparse.Namespace) -> int:
@@ -30,7 +28,7 @@ def _lint(chosen: argparse.Namespace) -> int:
 main = Command(
     PROG,
     "Check chat training data against the grammar of its format.",
-    EPILOG,
+    __file__,
     options,
     _lint,
     quiet=QUIET,

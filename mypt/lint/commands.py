@@ -38,7 +38,7 @@ def subcommand(name: str) -> Command:
     if name == "server":
         from mypt.lint.options import QUIET, options
 
-        return Command(PROG + name, ABOUT[name], None, options, _serve, quiet=QUIET)
+        return Command(PROG + name, ABOUT[name], "", options, _serve, quiet=QUIET)
     options, body = {
         "explain": (_explaining, _explain),
         "rules": (_listing, _rules),
@@ -47,7 +47,7 @@ def subcommand(name: str) -> Command:
         "derive": (_a_model, _derive),
         "check-dialect": (_a_folder, _check_dialect),
     }[name]
-    return Command(PROG + name, ABOUT[name], None, options, body, quiet="")
+    return Command(PROG + name, ABOUT[name], "", options, body, quiet="")
 
 
 def _explaining(out: Parser) -> None:

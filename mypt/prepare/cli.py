@@ -3,27 +3,128 @@
 The summary goes to stdout, progress to stderr.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from mypt.prepare.options import DONE, REFUSED, add_inputs, add_output, request_of, summary
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_lint.settings.options import add_settings
+from mypt_cli.store.gguf import model_path
+from mypt_cli.words import counted
+from mypt_lint.settings.options import (
+    add_dialect,
+    add_ignore,
+    add_model,
+    add_records,
+    add_settings,
+    add_system,
+    template_options,
+)  # fmt: skip
+from mypt_records.names import AUTO
+from mypt_train.data.formats import FORMATS, trainer_of
+
+if TYPE_CHECKING:
+    from mypt_cli.jsonl.blocks import Source
+    from mypt_lint.settings.settings import Settings
+    from mypt_train.data.formats.options import Options
+
+DONE, REFUSED = 0, 1
+GPT2 = "gpt2"  # for --vocab: the vocabulary of formats that name none
 
 PROG = "mypt-prepare"
 ABOUT = "Make training shards with exact loss masks from checked JSONL."
-EPILOG = Path(__file__).with_suffix(".txt")
 
 
 def _options(out: Parser) -> None:
-    add_inputs(out)
-    add_output(out, "an empty folder, or a new one")
+    add = out.group("input")
+    add("PATH", "files, folders and patterns; .gz and .zst too", dest="paths", nargs="+")
+    add_dialect(add)
+    add_model(
+        add, "write text, ids and loss mask by the chat template of a model, in place of a dialect"
+    )
+    add_records(add)
+    add_system(add)
+    add = out.group("what is checked")
+    add("--phase N", "refuse what the curriculum has not introduced by phase N", type=int)
+    add_ignore(add)
+    add(
+        "--on-error",
+        "when a line is refused: make no data set, or go on without it",
+        choices=("fail", "reject"),
+        default="fail",
+    )
+    add = out.group("tokens and rows")
+    add(
+        "--vocab PATH",
+        "a vocabulary in the place of GPT-2's: ranks as tiktoken writes them, tokenizer.json, "
+        "tekken.json, a folder with one of these, or a .gguf file; formats of models need it, or "
+        "gpt2",
+        type=model_path,
+        dest="vocabulary",
+    )
+    add("--context-length N", "tokens of a row", type=int, default=2048)
+    add(
+        "--pack",
+        "whole episodes side by side in rows (default: yes, but no for other trainers)",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+    )
+    add(
+        "--mask NAME",
+        "what is trained: model (default), trl or all-assistant; of these, with + or a comma "
+        "between names, only calls, answers or last, and no-think, no-arguments, no-failed-calls "
+        "or no-empty-think: trl+last",
+        default="model",
+    )
+    add(
+        "--history",
+        "what becomes of thoughts of earlier turns: keep all; official, as the chat template "
+        "writes a conversation (default, if it leaves them out); per-turn, as it writes each "
+        "turn, in its own episode that trains this turn alone",
+        choices=("keep", "official", "per-turn"),
+    )
+    add(
+        "--long",
+        "what becomes of episodes that no row can hold",
+        choices=("error", "drop", "split-turns"),
+        default="error",
+    )
+    add("--dedup", "leave out episodes that were there before")
+    add("--preferences", "keep rejected answers and labels, for DPO, ORPO and KTO")
+    add(
+        "--val-fraction F",
+        "share of the episodes, by their hash, for val (default: 0.0)",
+        type=float,
+        default=0.0,
+    )
+    add("--seed SEED", "of the order of rows (default: 0)", type=int, default=0)
     add = out.group("output")
+    add("-o --out DIR", "an empty folder, or a new one", required=True)
+    add(
+        "--tokens-per-shard N",
+        "tokens of a shard (default: 10_000_000)",
+        type=int,
+        default=10_000_000,
+    )
+    add(
+        "--format NAME",
+        "of the shards: bin (default) or parquet; trl, axolotl, skyrl or verl, rows of JSONL for "
+        "these trainers, and trl-parquet and so on; megatron, its indexed data set",
+        choices=FORMATS,
+        default="bin",
+    )
+    add(
+        "--message-indices",
+        "rows for trainers also say of each token which message of its record it comes from",
+    )
     add("--resume", "go on with what a run that was stopped has left")
     add_settings(out)
     add = out.group("performance")
@@ -44,7 +145,7 @@ def _run(chosen: argparse.Namespace) -> int:
     workers = chosen.workers or os.cpu_count() or 1
     _refuse_url(chosen.out)
     say = saying(PROG, quiet=chosen.quiet)
-    sources, rules, options = request_of(chosen, say)
+    sources, rules, options = _request_of(chosen, say)
     with Bar(sources, quiet=chosen.quiet) as bar:
         manifest = prepare(
             sources,
@@ -56,7 +157,7 @@ def _run(chosen: argparse.Namespace) -> int:
             progress=bar.show,
         )
     if not chosen.quiet:
-        summary(manifest, chosen.out, options, say)
+        _print_summary(manifest, chosen.out, options, say)
     return REFUSED if manifest["lines"]["refused"] else DONE
 
 
@@ -71,10 +172,101 @@ def _refuse_url(out: str) -> None:
         )
 
 
+def _request_of(
+    chosen: argparse.Namespace, say: Callable[[str], None]
+) -> tuple[list[Source], list[Settings], Options]:
+    """Returns the sources that a command line asks for, the settings of each, and the options.
+
+    `say` is told what is detected. Raises UsageError.
+    """
+    from mypt_cli.progress import waiting
+    from mypt_lint.check.from_settings import checker
+    from mypt_lint.run.plan import planned
+    from mypt_records.names import NAMES, TEXTS
+    from mypt_train.data.formats.model import model_format
+    from mypt_train.data.formats.options import Options
+
+    plan = planned(chosen)
+    pack = not trainer_of(chosen.format) if chosen.pack is None else chosen.pack
+    with waiting("listing inputs", quiet=chosen.quiet):
+        inputs = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
+        values = {f.name: getattr(chosen, f.name) for f in fields(Options)} | {"pack": pack}
+        values["template_options"] = template_options(chosen)
+        if chosen.model is not None:
+            for name, value in (("dialect", values.pop("dialect")), ("system", chosen.system)):
+                if value not in (None, AUTO):
+                    raise UsageError(
+                        f"--{name} cannot be used with --model, which names no dialect"
+                    )
+            options = Options(**values | {"history": chosen.history or "keep"})
+            model = model_format(chosen.model, options.template_options).model
+            model.check_options(say)
+            if not chosen.quiet:
+                from mypt_lint.derive.of_model import report_family
+
+                report_family(model, say)
+            plan.by_model = model.read
+            say(f"the chat template writes {model.thoughts}")
+            return (*plan.of_model(inputs, say), options)
+        dialect, rules, sources = plan.one_dialect(inputs, say, what="a data set")
+    for source, rule in zip(sources, rules, strict=True):
+        shape = rule["records"]
+        if shape in NAMES and shape != TEXTS and rule.origin("dialect") == "default":
+            raise UsageError(
+                f"{source.path}: records of the shape {shape} can be prepared in several formats: "
+                f"name one with --dialect, such as {dialect.name}"
+            )
+    models = dialect.table.models if dialect.vocabulary is None else ""
+    if models and chosen.vocabulary is None:
+        raise UsageError(
+            f"{dialect.name}: token ids of {models} need the vocabulary of the model: add --vocab "
+            "with its folder or tokenizer.json; --vocab gpt2 makes ids of GPT-2, for a new model"
+        )
+    values |= {"dialect": dialect.spec, "phase": plan.top["phase"]}
+    if chosen.history is None:
+        values["history"] = "official" if dialect.table.history.drops else "keep"
+        if dialect.table.history.drops:
+            say(
+                f"history official, as the template of {dialect.name} writes earlier turns; "
+                "--history keep or per-turn trains all thoughts"
+            )
+    options = Options(**values | ({"vocabulary": None} if chosen.vocabulary == GPT2 else {}))
+    for rule in dict.fromkeys(rules):
+        checker(rule, options.loaded_dialect)  # raises for bad settings, before anything is written
+    return sources, rules, options
+
+
+def _print_summary(
+    manifest: dict[str, Any], out: str, options: Options, say: Callable[[str], None]
+) -> None:
+    """Prints what a data set holds."""
+    from mypt_spec.findings import RULES
+    from mypt_train.data.templates.histories import report_lines
+
+    lines = manifest["lines"]
+    print(
+        f"{out}: {counted(lines['lines'], 'line')}: {lines['written']} written, "
+        f"{lines['refused']} refused, {lines['long']} too long, {lines['duplicate']} duplicate"
+    )
+    for name, split in manifest["splits"].items():
+        if split["episodes"]:
+            padding = 1 - split["episode_tokens"] / split["tokens"]
+            print(
+                f"  {name}: {counted(split['episodes'], 'episode')} in "
+                f"{counted(split['rows'], 'row')}, {counted(len(split['shards']), 'shard')}, "
+                f"{counted(split['tokens'], 'token')}, "
+                f"{split['trained_tokens']} trained, {padding:.2%} padding"
+            )
+    for code, count in manifest.get("warnings", {}).items():
+        say(f"{code} {RULES[code].name}: {counted(count, 'warning')} in lines that were written")
+    for line in report_lines(options, manifest):
+        say(line)
+
+
 main = Command(
     PROG,
     ABOUT,
-    EPILOG,
+    __file__,
     _options,
     _run,
     errors=(ValueError,),
