@@ -139,6 +139,25 @@ def _phone(match: re.Match[str]) -> bool:
     )
 
 
+def _password(match: re.Match[str]) -> bool:
+    sample = _words("password").search(match["word"]) or _words("mailbox").search(
+        f"a@{match['host']}"
+    )
+    return len({*match["word"]}) > 4 and not sample
+
+
+def _address(match: re.Match[str]) -> bool:
+    private = match[0].startswith(("10.", "127.", "192.168.", "192.0.2.", "198.51.", "203.0.113."))
+    few = match[0].split(".")[:2] in (["8", "8"], ["1", "1"], ["1", "2"])
+    return not (private or few or re.match(r"172\.(?:1[6-9]|2\d|3[01])\.", match[0]))
+
+
+def _social_security(match: re.Match[str]) -> bool:
+    near = match.string[max(0, match.start() - _NEAR) : match.end() + _NEAR]
+    made_up = match[0] in ("123-45-6789", "078-05-1120", "219-09-9999") or len({*match[0]}) < 5
+    return not made_up and _words("social").search(near) is not None
+
+
 def _turkish_id(match: re.Match[str]) -> bool:
     number = [int(digit) for digit in match[0]]
     tenth = (7 * sum(number[0:9:2]) - sum(number[1:8:2])) % 10
@@ -147,5 +166,6 @@ def _turkish_id(match: re.Match[str]) -> bool:
 
 _JUDGES = {
     "random": _random, "web_token": _web_token, "card": _card, "iban": _iban, "mailbox": _mailbox,
-    "phone": _phone, "turkish_id": _turkish_id,
+    "phone": _phone, "turkish_id": _turkish_id, "password": _password, "address": _address,
+    "social_security": _social_security,
 }  # fmt: skip

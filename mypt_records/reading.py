@@ -40,6 +40,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
+        self.text_keys: set[str] = set()  # of ShareGPT's messages so far
         self.begin()
 
     def begin(self) -> None:

@@ -25,13 +25,13 @@ from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.findings import Finding
 
 CALLS, THOUGHTS = "call", "think"  # steps that may be read, where the target has them
-_BETWEEN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-CALL, THOUGHT_TAGS = _BETWEEN["call"][0], _BETWEEN["thought"]
+BETWEEN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+CALL, THOUGHT_TAGS = BETWEEN["call"][0], BETWEEN["thought"]
 
 
 def _between(kind: str, inside: str = "(.*?)") -> re.Pattern[str]:
     """Returns what finds the text between the tags of a kind, without line ends around it."""
-    opening, closing = map(re.escape, _BETWEEN[kind])
+    opening, closing = map(re.escape, BETWEEN[kind])
     return re.compile(rf"{opening}{inside}{closing}".replace("OPENING", opening), re.DOTALL)
 
 
@@ -43,7 +43,7 @@ _NAME = re.compile(r"(?<=[\[,])\s*([A-Za-z_][^\[\](){},\"'=]*)\(")
 
 
 def _needles() -> Iterator[Needle]:
-    yield from (CALL, _BETWEEN["result"][0])
+    yield from (CALL, BETWEEN["result"][0])
     # A text that begins with a bracket, or with white space.
     yield "\0["
     yield from (f"\0{c}" for c in map(chr, range(0x3001)) if c.isspace())
@@ -52,7 +52,7 @@ def _needles() -> Iterator[Needle]:
 @prefilter(needles=_needles)
 def _may_hold_calls(text: str) -> bool:
     """Returns whether a text may hold calls or results."""
-    return CALL in text or _BETWEEN["result"][0] in text or bool(_BRACKETS.match(text))
+    return CALL in text or BETWEEN["result"][0] in text or bool(_BRACKETS.match(text))
 
 
 def read_out(chat: Chat, kinds: Collection[str] = (CALLS,)) -> Chat:
@@ -111,7 +111,7 @@ def _with_calls(
         answered = following is not None and following.role == "tool"
         if text is None:
             yield message
-        elif message.role == "tool" and _BETWEEN["result"][0] in text.text:
+        elif message.role == "tool" and BETWEEN["result"][0] in text.text:
             yield from _results(message, text)
         elif message.role != "assistant" or message.calls:
             yield message
@@ -206,7 +206,7 @@ def _with_thoughts(message: Message) -> Message:
     if message.role != "assistant" or message.thoughts or first is None:
         return message
     thought = _THOUGHT.match(first.text, len(first.text) - len(first.text.lstrip()))
-    if thought is None or _BETWEEN["thought"][0] in first.text[thought.end() :]:
+    if thought is None or BETWEEN["thought"][0] in first.text[thought.end() :]:
         return message
     remaining = re.sub("\\A\n{0,2}", "", first.text[thought.end() :])
     content = (replace(first, text=remaining), *(message.content or ())[1:])

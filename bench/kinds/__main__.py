@@ -5,7 +5,8 @@
 Each kind is a file of 40 clean records in which one record, or the file as a whole, has a fault
 (`of_*.py`). It is found if mypt-lint reports something that it does not report of the same file
 without the fault. `plain` is `mypt-lint FILE`; `all` adds what other options find: --data-set with prompts of an
-evaluation and all content rules, --dialect qwen3 with --records openai, and --model DIR. Rows of a
+evaluation and all rules, --dialect qwen3 with --records openai, and --model DIR: without DIR, a
+folder with GPT-2's vocabulary, a context of 4,096 tokens and the template of `of_templates`. Rows of a
 trainer and templates have their own option, in both columns. Clean records are of 15 shapes
 (`shapes.py`).
 """
@@ -26,6 +27,7 @@ from bench.kinds.faults import KINDS, Kind, as_bytes
 from bench.kinds.of_templates import TEMPLATE
 from bench.kinds.of_texts import EVALUATION
 from bench.kinds.shapes import SHAPES
+from bench.model_folder import made_folder
 from mypt.lint.cli import main as mypt_lint
 
 Finding = tuple[str, int | None, str]
@@ -49,7 +51,15 @@ def lint(path: Path, *options: str) -> set[Finding]:
     return found
 
 
-def commands(kind: Kind, folder: Path, model: str | None) -> list[list[str]]:
+def small_model(folder: Path) -> str:
+    """Writes the folder of a model; returns its path."""
+    here = made_folder(folder / "model")
+    (here / "chat_template.jinja").write_text(TEMPLATE)
+    (here / "config.json").write_text(json.dumps({"max_position_embeddings": 4096}))
+    return str(here)
+
+
+def commands(kind: Kind, folder: Path, model: str) -> list[list[str]]:
     if kind.group == "template":
         return [["--template"]]
     if kind.group == "rows":
@@ -57,13 +67,13 @@ def commands(kind: Kind, folder: Path, model: str | None) -> list[list[str]]:
     prompts = folder / "prompts.txt"
     prompts.write_text("\n".join(EVALUATION) + "\n")
     all_options = [
-        ["--data-set", "--eval-prompts", str(prompts), "--select", "default,content"],
+        ["--data-set", "--eval-prompts", str(prompts), "--select", "all"],
         ["--dialect", "qwen3", "--records", "openai"],
     ]
-    return [[], *all_options, *([["--model", model]] if model else [])]
+    return [[], *all_options, ["--model", model]]
 
 
-def findings(kind: Kind, data: bytes, folder: Path, model: str | None) -> list[set[Finding]]:
+def findings(kind: Kind, data: bytes, folder: Path, model: str) -> list[set[Finding]]:
     path = folder / f"data{kind.suffix}"
     path.write_bytes(data)
     runs = [
@@ -79,7 +89,12 @@ def template(path: Path) -> set[Finding]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = mypt_lint(["--template", str(path), "--no-config", "-q", "--format", "jsonl"])
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    found = {(f["code"], None, f["severity"]) for f in lines if "code" in f}
+    # Of one code, findings about other things are others; the number of conversations is no matter.
+    found = {
+        (f"{f['code']} {f['message'].partition('; in ')[0]}", None, f["severity"])
+        for f in lines
+        if "code" in f
+    }
     return found or (
         {(f"refused: {err.getvalue().strip()[:80]}", None, "error")} if status == 2 else set()
     )
@@ -94,14 +109,18 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        model = asked.model or small_model(folder)
         count: dict[str, Counter[str]] = {}
         for kind in KINDS:
             if asked.group not in (None, kind.group):
                 continue
             clean = TEMPLATE.encode() if kind.group == "template" else kind.clean
-            before = findings(kind, clean, folder, asked.model) if clean else [set()] * 4
-            after = findings(kind, kind.data, folder, asked.model)
-            codes = [sorted({c for c, _, _ in a - b}) for a, b in zip(after, before, strict=False)]
+            before = findings(kind, clean, folder, model) if clean else [set()] * 4
+            after = findings(kind, kind.data, folder, model)
+            codes = [
+                sorted({c.split()[0] for c, _, _ in a - b})
+                for a, b in zip(after, before, strict=False)
+            ]
             tally = count.setdefault(kind.group, Counter())
             tally.update(kinds=1, plain=bool(codes[0]), all=any(codes))
             if asked.list == "all" or not any(codes) or not codes[0]:

@@ -18,6 +18,12 @@ from mypt_cli.atomic import replacing
 from mypt_cli.errors import UsageError, refuse_url
 
 
+def refuse_input(path: str, inputs: Sequence[str]) -> None:
+    """Raises UsageError for an output that is one of the inputs."""
+    if any(os.path.realpath(other) == os.path.realpath(path) for other in inputs):
+        raise UsageError(f"{path}: is read from, or written twice; name another output")
+
+
 class Output:
     """A file that takes its name only when it is complete; `-` is standard output.
 
@@ -34,9 +40,7 @@ class Output:
         refuse_url(path)
         if path.endswith(".zst"):
             raise UsageError(f"{path}: .zst is read, not written; name a file in .jsonl or .gz")
-        target = os.path.realpath(path)
-        if any(os.path.realpath(other) == target for other in inputs):
-            raise UsageError(f"{path}: is read from, or written twice; name another output")
+        refuse_input(path, inputs)
         try:
             if os.path.isdir(path):
                 raise IsADirectoryError(21, "is a folder")

@@ -25,7 +25,7 @@ from mypt_lint.dataset.fingerprints import Fingerprint, digest, of_chat, of_epis
 from mypt_lint.dataset.of_file import FileCounts
 from mypt_lint.dataset.passages import signatures, words
 from mypt_lint.dataset.records import MOST, Records, Relation
-from mypt_lint.dataset.whitespace import untidy
+from mypt_lint.dataset.whitespace import untidy, untidy_answers
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.plan import Group, Plan
 from mypt_lint.settings.config import matches
@@ -43,6 +43,7 @@ _EVAL = re.compile(
     r"(?:^|[/._-])(?:eval|evaluation|val|valid|validation|test|dev|heldout)(?=[/._-]|$)",
     re.IGNORECASE,
 )
+_SPOKEN = ("openai", "sharegpt")  # shapes whose answers need no white space around them
 _CITED = "cite"  # a block that names its source
 _DOCUMENT = "doc_id"  # an argument that names a document
 _ROW = 40  # bits of a place that hold the row
@@ -119,10 +120,10 @@ class DataSet:
         counts, texts = FileCounts(), list[str]()
         self._counts.append(counts)
         for row, _, record, unit, _ in conversations_of(checker, source):
-            counts.add(row, record, unit)
+            digests = _fingerprint(unit, checker)
+            counts.add(row, record, unit, digests.final)
             if len(self.records) >= MOST:
                 continue
-            digests = _fingerprint(unit, checker)
             final = 0 if digests.final is None else digest(digests.final)
             has_findings = bool(self._alone(record, unit, digests, source.path, checker))
             self.records.add(number << _ROW | row, digests, final, has_findings)
@@ -146,6 +147,8 @@ class DataSet:
         findings = [] if path in self._evaluated else list(self._evaluation.exact(digests))
         if isinstance(unit, Episode):
             findings += [*within(unit, checker), *untidy(record, unit, checker.dialect.table)]
+        elif unit.shape in _SPOKEN:
+            findings += untidy_answers(unit)
         return findings
 
     def _file(

@@ -1,9 +1,11 @@
-"""Finds what the records of a file are only together: answers, labels, lengths and keys.
+"""Finds what the records of a file are only together: answers, labels, lengths, keys and tools.
 
-One counter a file; nothing of a record is kept.
+Counters of a file, each of a bounded size.
 """
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from math import log2
 from typing import Any
@@ -12,9 +14,11 @@ import numpy as np
 
 from mypt_records.chat import Chat, Message
 from mypt_records.names import OPT_OUT
+from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.findings import Finding
 
-_MANY = 50  # the least number of answers that are checked for variety
+_MANY = 30  # the least number of answers that are checked for variety
+_FEW = 10  # records with which a provider trains
 _DISTINCT = 0.5  # the least share of them that must differ
 _PAIRS = 100  # the least number of pairs, or of answers with either label
 _LONGER = 0.8  # the share of pairs in which the better answer is the longer one
@@ -22,6 +26,11 @@ _RARE = 0.1  # the share of the rarer label
 _BINS = 8  # bins of lengths from one power of two to the next
 _COMMON = 0.95  # the share of records that have a key
 _SYSTEM = "a system prompt"
+_SAME, _ALIKE = 0.2, 0.25  # shares of answers that are one, and that begin alike
+_OPENING = re.compile(r"\W*([^.,!?:;。，！？：]{2,40})[.,!?:;。，！？：]")
+_PHRASE, _LONG = 20, 40  # characters of answers that are no labels, or more than an opening
+_OPENINGS, _TOOLS = 1 << 16, 1 << 12  # that are counted
+_SOME = 0.02  # the share of answers with thoughts, or without, that is no accident
 _KEY_SETS = 1 << 12  # sets of keys; with more, keys are data
 
 
@@ -33,15 +42,38 @@ class FileCounts:
         self._longer = self._shorter = 0
         self._lengths = np.zeros((2, 64 * _BINS), np.int64)  # of bad and good answers
         self._key_sets: dict[tuple[str, ...], list[int]] = {}  # count, first row
+        self._openings = Counter[str | int](), Counter[str | int]()  # and hashes of whole answers
+        self._answers = self._thinking = self._records = 0
+        self._tools: dict[str, tuple[int, int]] = {}  # hash of the parameters, row
+        self._otherwise: dict[str, int] = {}  # row of another definition
 
-    def add(self, row: int, record: Any, unit: Any) -> None:
+    def add(self, row: int, record: Any, unit: Any, final: str | None) -> None:
+        """Adds a record; `final` is its last answer, made plain, None for none."""
         self.last_row = row
+        self._records += 1
+        if final is not None:
+            self._answers += 1
+            opening = _OPENING.match(final) if len(final) >= _LONG else None
+            texts: list[str | int] = [opening[1]] if opening else []
+            texts += [hash(final)] if len(final) >= _PHRASE else []
+            for text in texts:
+                counter = self._openings[text.__class__ is int]
+                if text in counter or len(counter) < _OPENINGS:
+                    counter[text] += 1
         if isinstance(record, dict) and len(self._key_sets) < _KEY_SETS:
             prompt = [_SYSTEM] if any(m.role == "system" for m in unit.messages) else []
             keys = (*map(json.dumps, record), *prompt)
             self._key_sets.setdefault(keys, [0, row])[0] += 1
         if not isinstance(unit, Chat):
             return
+        last = next((m for m in reversed(unit.messages) if m.role == "assistant"), None)
+        if last is not None and final is not None and "chat_template_kwargs" not in unit.extras:
+            self._thinking += bool(last.thoughts) or last.text.lstrip().startswith(THOUGHT_TAGS[0])
+        for tool in unit.tools or () if len(self._tools) < _TOOLS else ():
+            if tool.name is not None:
+                shown = hash(repr(tool.parameters and tool.parameters.value))
+                if self._tools.setdefault(tool.name.text, (shown, row))[0] != shown:
+                    self._otherwise.setdefault(tool.name.text, row)
         if unit.rejected:
             better, worse = _length(unit.messages[unit.shared :]), _length(unit.rejected)
             self._longer += better > worse
@@ -57,8 +89,34 @@ class FileCounts:
             share = f"{differ} of {len(finals)} final answers differ ({differ / len(finals):.0%})"
             hint = "look at the answers that come most often; vary them, or drop some"
             yield Finding("MYP607", share, help=hint)
+            self._openings[1].clear()  # which is said
+        yield from self._alike()
         yield from self._biased()
         yield from self._missing()
+
+    def _alike(self) -> Iterator[Finding]:
+        many = self._answers >= _MANY
+        for counter in self._openings if many else ():
+            for text, count in counter.most_common(1):
+                share = f"{count} of {self._answers} final answers"
+                if isinstance(text, int) and count >= _SAME * self._answers:
+                    message = f"{share} are one and the same"
+                    yield Finding("MYP607", message, help="vary it, or drop some")
+                elif isinstance(text, str) and count >= _ALIKE * self._answers:
+                    message = f"{share} begin with {text!r}"
+                    yield Finding("MYP622", message, help="vary their beginnings, or drop some")
+        if many and _SOME <= self._thinking / self._answers <= 1 - _SOME:
+            message = f"{self._thinking} of {self._answers} final answers have thoughts"
+            hint = "say in each record whether thoughts are wanted, or keep one of the two kinds"
+            yield Finding("MYP621", message, help=hint)
+        for name, row in [*self._otherwise.items()][:1]:
+            others = f" and {len(self._otherwise) - 1} more" if len(self._otherwise) > 1 else ""
+            message = f"the parameters of {name!r}{others} in record {row} are not those in record"
+            hint = "a server has one definition of a tool: rename one, or drop its records"
+            yield Finding("MYP623", f"{message} {self._tools[name][1]}", help=hint)
+        if self._records < _FEW:
+            message = f"the file has less than {_FEW} records, with which providers do not train"
+            yield Finding("MYP270", message, help="add records")
 
     def _biased(self) -> Iterator[Finding]:
         pairs = self._longer + self._shorter

@@ -10,6 +10,7 @@ from unicodedata import combining, normalize
 
 from mypt_lint.dataset.fingerprints import nfc
 from mypt_lint.places.json_edit import in_common
+from mypt_records.chat import Chat
 from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding, Fix
@@ -26,6 +27,14 @@ def untidy(record: Any, episode: Episode, table: TokenTable) -> Iterator[Finding
         if isinstance(text, str) and text.strip():
             yield from _spaced(text, pointer)
             yield from _composed(text, pointer)
+
+
+def untidy_answers(chat: Chat) -> Iterator[Finding]:
+    """Yields answers with white space around them."""
+    for message in chat.messages:
+        for text in message.content or () if message.role == "assistant" else ():
+            if text.text.strip() and text.outer is None and not text.start:
+                yield from _spaced(text.text, text.at)
 
 
 def _texts(episode: Episode, table: TokenTable) -> dict[str, None]:

@@ -183,6 +183,11 @@ class AdapterScan:
         if not (values or quoted or tools):
             return 0
         in_values, in_tools = written(values), written(tools)
+        if not proved and self.chats is not None:
+            from mypt_records.checks.arguments import ODD_ARGUMENT
+
+            if ODD_ARGUMENT.search(in_values) or ODD_ARGUMENT.search(self.encode(quoted)):
+                return -1
         if not proved:
             every = b"\n".join([in_values, in_tools, self.encode(quoted)])
             if not self.texts.in_json or not self.texts.are_clean_in(

@@ -20,11 +20,13 @@ from mypt_lint.fast.clean_texts import CleanTexts, text_filter
 from mypt_lint.fast.clean_tools import CHAT, Declared, are_usual
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
+from mypt_records.checks.arguments import ODD_ARGUMENT
 from mypt_records.checks.media import LISTS
 from mypt_records.checks.order import SHORT
 from mypt_records.reading import LABELS
 from mypt_records.shapes import read
 from mypt_records.shapes.openai import THOUGHTS, USERS
+from mypt_records.shapes.preference import bare
 from mypt_records.shapes.tables import tables
 from mypt_spec.bodies.plain_schema import plain_tools, written
 from mypt_spec.bodies.strict_json import escape
@@ -70,6 +72,8 @@ class ChatSkeletons:
             out.rest[key] = self._top(key, value, texts, calls)
         if texts.is_repeated or not self._are_clean(list(texts.signs)):
             raise NoSkeletonError
+        if self.checker.shape == "preference" and len({*map(bare, texts.signs)}) < len(texts.signs):
+            raise NoSkeletonError("answers may be equal but for white space")
         if calls and not (record.get("tools") or record.get("functions")):
             if any(name in text for name, _ in calls for text in texts.signs):
                 raise NoSkeletonError("a text may declare a tool")
@@ -175,6 +179,8 @@ class ChatSkeletons:
             raise NoSkeletonError
         encoded = self.encode(value)
         quotes = unescaped_quotes(encoded)
+        if ODD_ARGUMENT.search(encoded):
+            raise NoSkeletonError("an argument may be a placeholder")
         if encoded.count(b"[") + encoded.count(b"{") > DEEP or (
             is_text and quotes != unescaped_quotes(arguments.encode())  # a key occurs twice
         ):

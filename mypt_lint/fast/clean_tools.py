@@ -197,6 +197,7 @@ def are_usual(tools: Any, parameters: Mapping[str, Any]) -> bool:
     return (
         all(map(TOOL_NAME.fullmatch, parameters))
         and len({tool.type is UNSET for tool in tools if hasattr(tool, "type")}) < 2
+        and len({getattr(tool, "function", tool).description in (UNSET, "") for tool in tools}) < 2
         and all(schema.type is not UNSET for schema in schemas)
         and all(
             UNSET in (schema.properties, schema.required) or schema.required <= {*schema.properties}

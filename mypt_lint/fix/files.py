@@ -22,7 +22,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.inputs import refuse_pipe
 from mypt_cli.jsonl.blocks import Source, blocks
 from mypt_cli.jsonl.line import is_utf16
-from mypt_cli.jsonl.output import Output
+from mypt_cli.jsonl.output import Output, refuse_input
 from mypt_cli.jsonl.paths import source_of
 from mypt_cli.jsonl.records import has_lines, holds_json, record_blocks
 from mypt_cli.jsonl.values import MAX_LINE
@@ -33,12 +33,14 @@ from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fix.apply import Codes, Fixer
 from mypt_lint.run.chunk import MIXED, UNREAD, Chunk
 from mypt_lint.run.plan import Group
+from mypt_records.private import private
 from mypt_spec.findings import RULES
 
 if TYPE_CHECKING:
     from mypt_lint.fix.dataset import Repairs
 
 Write = Callable[[bytes], object]
+_SECRET = ("MYP367", "MYP451")  # rules of values that no diff shows
 REJECTS = ".rejects"  # after the name of a file, that of its lines that were dropped
 _MOST_BLANK = 1 << 20  # bytes of blank lines at the beginning that are kept until a record comes
 
@@ -145,11 +147,18 @@ def fix_sources(
                 pieces = lines if drop else partial(_not_emptied, lines)
             dropped: Codes = Counter()
             try:
+                if drop and output not in (None, "-"):
+                    refuse_input(str(output), [source.path])
                 if drop:
                     path = None if diff else output or source.path
                     dropped, name = _reject(pieces, source.path, path)
                     fixes.rejects += [name] * bool(name)
-                codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
+                if diff:
+                    codes, secret = _show(pieces, source.path, diff)
+                    why = f"{secret} of its changes hold keys and are not shown; --fix makes them"
+                    fixes.refused += [f"{source.path}: {why}"] * bool(secret)
+                else:
+                    codes = _write(pieces, source, output)
             except _NotWholeError as why:
                 if output is not None:
                     raise UsageError(f"{source.path}: {why}; nothing was written") from None
@@ -204,12 +213,18 @@ def _reject(pieces: _Pieces, source: str, path: str | None) -> tuple[Codes, str]
     return codes, name
 
 
-def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
-    """Writes a unified diff without context, which `patch` and `git apply --unidiff-zero` take."""
+def _show(pieces: _Pieces, path: str, write: Write) -> tuple[Codes, int]:
+    """Writes a unified diff without context, which `patch` and `git apply --unidiff-zero` take.
+
+    Returns what it fixes, and how many changes it leaves out, as their lines have keys in them.
+    """
     codes: Codes = Counter()
-    deleted = 0
+    deleted = secret = 0
     for piece in pieces():
         if piece.old == piece.new:
+            continue
+        if piece.new and next(private(piece.old.decode("utf-8", "replace"), *_SECRET), None):
+            secret += 1
             continue
         if not codes:
             write(f"--- {path}\n+++ {path}\n".encode("utf-8", "surrogateescape"))
@@ -222,7 +237,7 @@ def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
         write(_diff_line(b"-", piece.old))
         if piece.new:
             write(_diff_line(b"+", piece.new))
-    return codes
+    return codes, secret
 
 
 def _hunks(write: Write, piece: Piece) -> None:

@@ -16,13 +16,15 @@ def without_values(item: Diagnostic) -> Diagnostic:
     finding, snippet, fix = item.finding, item.snippet, item.finding.fix
     text = masked(snippet.text) if snippet else ""
     shows = fix is not None and any(masked(value) != value for value in _texts(fix))
-    words = finding.message, finding.help
+    words = finding.message, finding.help, finding.pointer
     hidden = tuple(map(masked, words))
     if hidden == words and not shows and (snippet is None or text == snippet.text):
         return item
     if fix is not None and shows:
         fix = Fix(fix.title, fix.safe)
-    new = regraded(replace(finding, message=hidden[0], help=hidden[1], fix=fix), finding.severity)
+    message, hint, pointer = hidden
+    new = replace(finding, message=message, help=hint, pointer=pointer, fix=fix)
+    new = regraded(new, finding.severity)
     edit = None if shows else item.edit
     return replace(item, finding=new, edit=edit, snippet=snippet and replace(snippet, text=text))
 

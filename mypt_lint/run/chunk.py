@@ -24,9 +24,11 @@ VOCABULARY, THOUGHTS, CHANCE, FORMS = "MYP513", "MYP737", "MYP739", "MYP135"
 _PROMPT_ONLY = "MYP252"
 OF_THE_FILE = frozenset({
     METADATA, MIXED, ONE_LABEL, UNREAD, VOCABULARY, THOUGHTS, CHANCE, "MYP133", "MYP134", "MYP137",
-    "MYP370",
+    "MYP326", "MYP328", "MYP370",
 })  # fmt: skip
-_MILD = frozenset({"MYP214", "MYP259", "MYP314", "MYP351"})  # once a file where they are remarks
+_MILD = frozenset(
+    {"MYP214", "MYP259", "MYP314", "MYP351", "MYP609"}
+)  # once a file where they are remarks
 _LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
 # Findings about a file: the line at which they are shown is not faulty because of them.

@@ -306,6 +306,21 @@ def headers(cases: list[Case]) -> Iterator[tuple[Case, Fault]]:
                 yield case, Fault("MYP717", f"before {kind} after {role}", message)
 
 
+def cut_headers(cases: list[Case]) -> Iterator[tuple[Case, Fault]]:
+    """Yields the first answer if each begins with a line end that its prompt has not."""
+    answers = [(case, answer) for case in cases for answer in case.answers if answer.at]
+    for case, answer in answers[:1]:
+        if all(
+            a.trained.text.startswith(a.prompt + "\n") and a.prompt != c.part(a.at)
+            for c, a in answers
+        ):
+            excerpt = quoted(answer.prompt[-_EXCERPT:])
+            message = (
+                f"the generation prompt leaves the line end of the header to the model: {excerpt}"
+            )
+            yield case, Fault("MYP714", "line end of the header", message)
+
+
 def _marks(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
     """Yields where `{% generation %}` encloses other text than the model writes."""
     spans = case.output.spans

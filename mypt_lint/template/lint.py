@@ -18,6 +18,7 @@ from mypt_lint.template.checks import (
     Fault,
     as_warnings,
     case,
+    cut_headers,
     difference,
     faults,
     headers,
@@ -31,7 +32,7 @@ from mypt_lint.template.render import Failed, Outcome, Render, Rendered, literal
 from mypt_lint.template.sandbox import compiled, other_engine
 from mypt_lint.template.source import Template, load
 from mypt_lint.template.source_checks import source_faults, token_faults
-from mypt_lint.template.wording import Tags, garbled
+from mypt_lint.template.wording import Tags, garbled, never_closed
 from mypt_spec import Dialect
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.templates.bounds import GROWS, OutOfBoundsError, bounded
@@ -159,7 +160,9 @@ def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) 
         out.faults.extend((number, name, fault) for fault in new)
     out.faults[:] = [x for x in out.faults if x[2].code != "MYP727" or x[2].subject in pairs.judged]
     numbers = {row["_name"]: number for number, row in enumerate(rows, 1)}
-    out.faults.extend((numbers[one.name], one.name, fault) for one, fault in headers(out.cases))
+    of_headers = [*headers(out.cases), *cut_headers(out.cases)]
+    out.faults.extend((numbers[one.name], one.name, fault) for one, fault in of_headers)
+    out.faults.extend((0, "", fault) for fault in never_closed(literal_text))
     if out.cases:
         first = out.cases[0]
         becomes = injected(first, tokens(first, template.tokens, template.assumed))

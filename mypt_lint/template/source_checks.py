@@ -25,9 +25,12 @@ _REACHES = re.compile(
 )
 _WORDS = r"""["'](?P<{}>[A-Za-z][A-Za-z ,.'-]{{3,}})["']"""
 _CONTENT = r"""\b(?:content|text|query)\b(?:["']\])?(?:\s*\|\s*\w+|\.(?:lower|upper|strip)\(\))*"""
-_SENTENCE = r"""[^%]*?%\}\s*(?:\{\{-?\s*["'])?(?P<text>(?:[A-Za-z][a-z]+[,.]? ){4}[^{%]*)"""
+_HEADER = r"""(?:<[^<>]*>|\\n|(?:system|user)\\n)*"""
+_SENTENCE = (
+    rf"""[^%]*?%\}}\s*(?:\{{\{{-?\s*["']{_HEADER})?(?P<text>(?:[A-Za-z][a-z]+[,.]? ){{4}}[^{{%]*)"""
+)
 _ACTS = re.compile(
-    rf"if\b[^%]*?(?:{_WORDS.format('a')}\s+(?:not\s+)?in\s+[\w.\[\]'\"]*{_CONTENT}"
+    rf"if\b[^%]*?(?:{_WORDS.format('a')}\s+(?:not\s+)?in\s+[\w.\[\]'\"-]*{_CONTENT}"
     rf"|{_CONTENT}(?:\s*==\s*|\.\w+\(){_WORDS.format('b')}){_SENTENCE}"
 )
 # Characters without a width or glyph, but those that join letters.

@@ -9,6 +9,7 @@ from typing import Any
 
 from mypt_lint.template.checks import TAG, Case, Fault, bare, quoted
 from mypt_lint.template.render import Form, Rendered, in_form
+from mypt_records.written import BETWEEN
 
 _ABSENT = re.compile(r"\b(?:None|True|False|Undefined)\b")
 _HTML = re.compile(r"&(?:#3[49]|quot|lt|gt|amp);")
@@ -81,6 +82,15 @@ def _python(case: Case, text: str, calls: list[Any], literals: str) -> Iterator[
             yield Fault("MYP725", "arguments", message)
     else:
         yield Fault("MYP725", "value", f"a value is written as Python writes it: {excerpt}")
+
+
+def never_closed(literals: str) -> Iterator[Fault]:
+    """Yields tags that a template opens and never closes, by its own text."""
+    for opening, closing in map(BETWEEN.__getitem__, ("call", "result", "tools")):
+        if opening in literals and closing not in literals:
+            yield Fault(
+                "MYP727", opening, f"{quoted(opening)} is closed nowhere by {quoted(closing)}"
+            )
 
 
 class Tags:

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from string import ascii_letters, digits
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
+from mypt_records.checks.wording import loop
 from mypt_records.patterns import first
 from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding
@@ -22,6 +24,11 @@ _ENDS = (
 )  # fmt: skip
 _BEFORE = f"{ascii_letters}{digits})"  # a comma
 _CUT = re.compile(rf"(?:[{_BEFORE}],| (?:{'|'.join(_ENDS)}))\Z")
+# A line that opens a block, and may say of which language it is, or one that closes it.
+_FENCE = re.compile(r"^[ \t>*+\d.-]*```(?:[ \t]*(?P<word>[\w+#.-]*)\s*$)?", re.MULTILINE)
+_NESTED = re.compile("```(?i:markdown|md)\\b")  # where fences may be inside of a block
+_END, _WORDS = 150, re.compile(r"(?:(?<= )[A-Za-z',’-]+ ){9}[a-z]+\Z")  # characters; of prose
+_LONG = 100  # characters of a question that an answer may begin with
 _SCRIPTS = {
     "Chinese, Japanese or Korean": "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af",
     "Cyrillic": "\u0400-\u04ff", "Arabic": "\u0600-\u06ff", "Hebrew": "\u0590-\u05ff",
@@ -51,6 +58,15 @@ def script_of_one(texts: Sequence[str]) -> tuple[int, str]:
 def _is_marks(text: str) -> bool:
     """Returns whether a text is a few punctuation marks and nothing else."""
     return len(text) <= _FEW and _ONLY_MARKS.fullmatch(text) is not None
+
+
+@prefilter("MYP456", needles=lambda: ["```"])
+def _is_open(text: str) -> bool:
+    """Returns whether a text opens a code block and does not close it."""
+    opened = False
+    for fence in _FENCE.finditer(text) if text.count("```") % 2 and "````" not in text else ():
+        opened = fence["word"] is not None and (not opened or fence["word"].strip() != "")
+    return opened and _NESTED.search(text) is None
 
 
 @prefilter("MYP456", needles=lambda: [(_BEFORE, ",", "\0"), *(f" {word}\0" for word in _ENDS)])
@@ -95,11 +111,12 @@ def thought_is_answer(chat: Chat) -> Iterator[Finding]:
 
 @check("MYP456")
 def unfinished_answer(chat: Chat) -> Iterator[Finding]:
-    """Finds last answers that stop in the middle of a sentence."""
+    """Finds last answers that stop in the middle of a sentence, or of a code block."""
     last = chat.messages[-1]
     for text in (last.content or ())[-1:] if last.role == "assistant" and not last.calls else ():
-        if _is_cut(text.text):
-            why = f"the answer ends with {text.text[-20:]!r}, in the middle of a sentence"
+        if (is_open := _is_open(text.text)) or _is_cut(text.text):
+            what = "a code block" if is_open else "a sentence"
+            why = f"the answer ends with {text.text[-20:]!r}, in the middle of {what}"
             hint = "generate it again with more tokens, or drop the record"
             span = len(text.text) - 1, len(text.text)
             yield Finding("MYP456", why, text.at, span, help=hint)
@@ -117,3 +134,38 @@ def another_script(chat: Chat) -> Iterator[Finding]:
         why = f"the {message.alias} message is {name}, and nothing else is"
         hint = "answer in the language of the question, or say in it why not"
         yield Finding("MYP457", why, text.at, help=hint)
+
+
+@prefilter("MYP330")
+def _has_no_end(text: str) -> bool:
+    """Returns whether a text ends with many words, the last in small letters; loops are others."""
+    return _WORDS.search(text, max(0, len(text) - _END)) is not None and not loop(text)[0]
+
+
+@check("MYP330")
+def unended_answer(chat: Chat) -> Iterator[Finding]:
+    """Finds last answers whose last sentence has no end."""
+    last = chat.messages[-1]
+    for text in (last.content or ())[-1:] if last.role == "assistant" and not last.calls else ():
+        if _has_no_end(text.text):
+            why = f"the answer ends with {text.text[-20:]!r}, and not with a sentence"
+            yield Finding("MYP330", why, text.at, help="is it cut off?")
+
+
+@prefilter("MYP331", least=_LONG)
+def _is_long(text: str) -> bool:
+    return True
+
+
+@check("MYP331")
+def answer_repeats_question(chat: Chat) -> Iterator[Finding]:
+    """Finds answers that begin with the question, or are the end of it."""
+    for before, message in pairwise(chat.messages):
+        asked, text = before.text.strip(), message.text.strip()
+        if before.role == "user" and message.role == "assistant" and message.content:
+            begins = len(asked) >= _LONG and text.startswith(asked) and text != asked
+            ends = len(text) >= _LONG and asked.endswith(f"\n{text}")
+            if begins or ends:
+                what = "begins with the whole question" if begins else "is the text of the question"
+                why = f"the {message.alias} message {what}"
+                yield Finding("MYP331", why, message.content[0].at, help="write an answer")

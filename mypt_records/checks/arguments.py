@@ -1,7 +1,9 @@
 """Finds calls of undeclared tools, calls as text, and arguments that are no object or misfit."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from mypt_records.chat import Call, Chat, JsonValue, located
@@ -14,6 +16,17 @@ from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError, unn
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, faults, loads
 from mypt_spec.findings import Finding, regraded
 
+# What stands for a value in the notation of templates and forms; of "<city>", the name is compared.
+_PLACEHOLDER = re.compile(
+    r"\s*(?:\{\{[^{}\n]{1,40}\}\}|\$\{\w{1,40}\}|[<\[](?P<name>[A-Za-z][\w -]{0,40})[>\]]"
+    r"|<?(?i:your)[_-](?i:\w*_)?(?i:key|token|password|id|secret)>?)\s*"
+)
+_NEEDED = re.compile(
+    r"(?i)(?:^|_|(?<=[a-z])(?=[A-Z]))(?:city|location|address|country|name|id|email|url|symbol|ticker|date|time"
+    r"|user|username|product|phone|number|amount|currency|language)s?$"
+)  # names of arguments that say nothing where they are empty
+# The same, or more, in JSON that is written without blanks.
+ODD_ARGUMENT = re.compile(rb':"(?:\s*"|\\|\s*(?:[<\[{$]|[yY][oO][uU][rR][_-]))')
 _HINT = 'write an object, as JSON text: "{}" where there are no arguments'
 
 
@@ -77,13 +90,19 @@ def _may_be_call(text: str) -> bool:
 
 @check("MYP260")
 def call_as_text(chat: Chat) -> Iterator[Finding]:
-    """Finds answers that are nothing but the JSON of a call of a declared tool."""
+    """Finds answers that are the JSON of a call of a declared tool, or hold one in tags."""
+    for message, after in pairwise(chat.messages):
+        call = message.calls[0] if message.calls else None
+        if call and call.name.outer and call.name.outer.start and after.answers is not None:
+            why = "the call is text between tags, and its result has the id of a call"
+            yield Finding("MYP260", why, call.at, help='write it under "tool_calls", with its id')
+            return
     for message, text in chat.answers() if chat.tools else ():
         try:
-            call = loads(text.text.strip()) if _may_be_call(text.text) else None
+            value = loads(text.text.strip()) if _may_be_call(text.text) else None
         except Fault:
             continue
-        name = call.get("name") if isinstance(call, dict) and "arguments" in call else None
+        name = value.get("name") if isinstance(value, dict) and "arguments" in value else None
         if isinstance(name, str) and name in _declared(chat)[0]:
             why = f"the {message.alias} message is a call of {name!r}, written as text"
             yield Finding("MYP260", why, text.at, help='write it under "tool_calls"')
@@ -204,6 +223,34 @@ def _unnamed(
         finding = located("MYP353", message, source, f"/{escape(key)}", hint=hint, on_key=True)
         forbidden = schema.get("additionalProperties") is False
         yield regraded(finding, "error") if forbidden else finding
+
+
+@check("MYP327")
+def placeholder_argument(chat: Chat) -> Iterator[Finding]:
+    """Finds arguments without a value: placeholders, and required ones that are blank."""
+    schemas = _schemas(chat)
+    for call, source, value in parsed_arguments(chat):
+        schema = schemas.get(call.name.text, {})
+        needed = schema.get("required") if isinstance(value, dict) else None
+        for key, item in value.items() if isinstance(value, dict) else ():
+            is_needed = isinstance(needed, list) and key in needed and _NEEDED.search(key)
+            if not isinstance(item, str) or (item.strip() and not _stands_for(key, item)):
+                continue
+            if item.strip() or is_needed:
+                what = f"the placeholder {item.strip()!r}" if item.strip() else "blank"
+                why = f"the argument {key!r} of {call.name.text!r} is {what}"
+                hint = "call the tool with a value, or ask for it first"
+                yield located("MYP327", why, source, f"/{escape(key)}", hint=hint)
+                break
+
+
+def _stands_for(key: str, text: str) -> bool:
+    """Returns whether the text of an argument is a placeholder."""
+    match = _PLACEHOLDER.fullmatch(text)
+    if match is None or not (name := match["name"]):
+        return match is not None
+    plain, own = (re.sub(r"[\W_]", "", word).lower() for word in (name, key))
+    return plain in own or own in plain or plain.startswith(("your", "insert"))
 
 
 @check("MYP357")

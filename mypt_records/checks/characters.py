@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator
 from string import ascii_letters
+from unicodedata import normalize
 
 from mypt_records.chat import Chat, Text
 from mypt_records.checks.registry import check
 from mypt_records.fixes import replaced
 from mypt_records.prefilter import prefilter
-from mypt_spec.findings import Finding, Fix
+from mypt_spec.findings import Finding, Fix, regraded
 
 # Patterns that are strings are compiled when a text has characters beyond ASCII.
 # What the bytes 0x80 to 0xbf of UTF-8 become, read as Windows-1252 or Latin-1.
@@ -35,10 +36,12 @@ _INVISIBLE = (
 CONTROL = "[\0-\x08\x0b\x0c\x0e-\x1f\x7f]"
 # An escape sequence of a terminal, or one control character.
 _CONTROL = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL}")
-# Sequences that have lost their first character, and signs of the fonts Symbol and Wingdings.
+# Sequences that have lost their first character, and characters that a font or a program has made
+# up, such as those of Wingdings; the last of these is Apple's.
 _STRAY = re.compile(
     r"(?<![\x1b\\])\[[0-9;]{1,8}m(?=[^\n]{1,200}?\[0m)"
-    rf"|[\uf062\uf076\uf0a7\uf0b7\uf0d8\uf0fc]|{_CONTROL.pattern}"
+    rf"|[\uf000-\uf8fe]|(?<=.)[\ue000-\uefff]|[\ue000-\uefff](?=.)|{_CONTROL.pattern}",
+    re.DOTALL,  # a skeleton has a character of private use in place of a whole text
 )
 # Letters that look like Latin ones, in words of Latin letters.
 _ALIKE = "аеорсухіѕјһԁАВЕКМНОРСТХІЅЈ"
@@ -46,6 +49,8 @@ _MIXED = (
     f"(?<!\\w)(?=[A-Za-z{_ALIKE}]*[{_ALIKE}][a-z])(?=[A-Za-z{_ALIKE}]*[A-Za-z])"
     f"[A-Za-z{_ALIKE}]{{3,}}(?!\\w)"
 )
+_ACCENT = re.compile("[A-Za-z][\u0300-\u036f]")
+_ACCENTS = re.compile("[\u0300-\u036f]{9}")  # a text that plays with these is left as it is
 _WORDS = 3  # of such words, at the least
 _CP1252 = {i: bytes([i]).decode("cp1252", "ignore") for i in range(0x80, 0xA0)}
 _BYTES = {chr(i): i for i in range(0x80, 0x100)} | {char: i for i, char in _CP1252.items() if char}
@@ -75,7 +80,14 @@ def odd(text: str) -> bool:
     return not text.isascii() and bool(re.search(_BROKEN, text) or re.search(_INVISIBLE, text))
 
 
-@prefilter("MYP452", needles=lambda: ["[0m", *filter(_STRAY.match, map(chr, range(1, 0xF100)))])
+@prefilter(
+    "MYP452",
+    needles=lambda: [
+        "[0m",
+        *filter(_STRAY.match, map(chr, range(1, 0x80))),
+        *(bytes([0xEE + (last > 0xBF), 0x80 + last % 0x40]) for last in range(0x80, 0xE4)),
+    ],
+)
 def _may_be_control(text: str) -> bool:
     return _STRAY.search(text) is not None
 
@@ -123,6 +135,32 @@ def control_character(chat: Chat) -> Iterator[Finding]:
         elif message.role != "tool" and (match := _STRAY.search(text.text)):
             fault = f"{match[0]!r} in the {message.alias} message is for a terminal, or one font"
             yield Finding("MYP452", fault, text.at, match.span(), help="write what was meant")
+
+
+@prefilter("MYP609", needles=lambda: [b"\xcc", b"\xcd"])
+def _is_decomposed(text: str) -> bool:
+    return not text.isascii() and _apart(text) is not None
+
+
+def _apart(text: str) -> re.Match[str] | None:
+    """Returns the first letter with an accent of its own that Unicode has as one character."""
+    matches = _ACCENT.finditer(text)
+    return next((m for m in matches if len(normalize("NFC", m[0])) == 1), None)
+
+
+@check("MYP609")
+def text_not_nfc(chat: Chat) -> Iterator[Finding]:
+    """Finds the first Latin letter with an accent that is a character of its own."""
+    for message, text in chat.texts():
+        if match := None if text.text.isascii() else _apart(text.text):
+            whole = normalize("NFC", match[0])
+            fault = f"{match[0]!r} in the {message.alias} message is two characters, in NFC one"
+            hint = f"write {whole!r}: a tokenizer makes other tokens of the two"
+            new = normalize("NFC", text.text) if _ACCENTS.search(text.text) is None else text.text
+            fix = _fix(text, new, "write the text in NFC")
+            finding = Finding("MYP609", fault, text.at, match.span(), help=hint, fix=fix)
+            yield regraded(finding, "info")
+            return
 
 
 @check("MYP462")

@@ -74,14 +74,17 @@ def control_string(chat: Chat) -> Iterator[Finding]:
 
 @check("MYP370")
 def thought_in_text(chat: Chat) -> Iterator[Finding]:
-    """Finds the first answer that begins with a thought in tags, where none is separate."""
+    """Finds the first text that begins with a thought in tags, where none is separate."""
     for message in chat.messages:
-        first = message.content[0] if message.content and message.role == "assistant" else None
+        spoken = message.role in ("user", "assistant")
+        first = message.content[0] if message.content and spoken else None
         if first is not None and (pair := _THOUGHT.match(first.text)) is not None:
             if not any(m.thoughts for m in chat.messages):
                 why = f"`{pair['tag']}` in the {message.alias} message: its thought is text"
                 hint = (
                     'put it under "reasoning_content", where templates that know thoughts read it'
+                    if message.role == "assistant"
+                    else "nobody but a model writes these tags: is it the text of an answer?"
                 )
                 yield Finding("MYP370", why, first.at, pair.span("tag"), help=hint)
             return

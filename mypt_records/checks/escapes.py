@@ -13,7 +13,8 @@ _CODE = re.compile(r"[`{}<>;]|\w\([\"']|\\[a-mo-z]|[A-Z]:\\")
 # "\nabla" and "\nu" are commands of LaTeX, so no small letter follows.
 _LINE_END = re.compile(r"(?<=[\w.,:;!?)*])(?:\\r)?(?:\\n)+(?=[\sA-Z0-9*#-]|\Z)")
 _ENTITY = re.compile(r"&(?:quot|amp|#39|#x27);|&amp;(?:amp|quot|lt|gt|#39);")
-_ONCE = ("&amp;amp;", "&amp;quot;", "&amp;lt;", "&amp;gt;", "&amp;#39;")
+_TWICE = re.compile("&amp;(?:amp|quot|lt|gt|#39);")  # "&lt;" is how HTML writes a sign
+_ANY = re.compile(r"&(?:amp;)?#?\w+;")
 _NEXT = "".join(map(chr, range(128)))
 
 
@@ -26,12 +27,10 @@ def _escape(text: str) -> re.Match[str] | None:
         return re.search(r'\\"', text)
     if text.count("&") > 1 or "&amp;" in text:
         entities = _ENTITY.findall(text)
-        if (len(entities) > 1 or any(map(text.__contains__, _ONCE))) and "<" not in text:
-            return (
-                None
-                if _CODE.search(re.sub(r"&(?:amp;)?#?\w+;", "", text))
-                else _ENTITY.search(text)
-            )
+        if (len(entities) > 1 or _TWICE.search(text)) and "<" not in text:
+            match = _TWICE.search(text) or _ENTITY.search(text)
+            twice = match and _TWICE.match(match[0])
+            return match if twice or not _CODE.search(_ANY.sub("", text)) else None
     return None
 
 
@@ -48,7 +47,8 @@ def escaped_text(chat: Chat) -> Iterator[Finding]:
     r"""Finds texts with `\n`, `\"` or `&quot;` in place of what these stand for."""
     for message, text in chat.texts():
         match = _escape(text.text) if message.role in ("user", "assistant") else None
-        if match and not any(first("markup", t.text) for _, t in chat.texts()):
+        topic = "escaping" if match and _TWICE.match(match[0]) else "markup"
+        if match and not any(first(topic, t.text) for _, t in chat.texts()):
             why = f"`{match[0]}` in the {message.alias} message is an escape, in a plain text"
             hint = "unescape the text where the record is written, or drop the record"
             yield Finding("MYP459", why, text.at, match.span(), help=hint)

@@ -6,21 +6,24 @@ in the conversation looks like either.
 
 import re
 from collections.abc import Iterator
+from string import ascii_letters
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
 from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding
 
-_NAMES = ("instruction", "input", "question", "query", "prompt", "response", "context")
+# A set in mathematics has letters in braces, and LaTeX the argument of a command.
 _NAME = re.compile(
-    rf"\{{\{{ ?[A-Za-z_]{{2,30}} ?\}}\}}|(?<![{{$\w])\{{(?:{'|'.join(_NAMES)})\}}(?!\}})"
+    r"\{\{ ?[A-Za-z_]{2,30} ?\}\}|\$\{[A-Za-z_]{2,30}\}"
+    r"|(?<![{$\w\\}\])^=])\{[a-z]{2,20}(?:_[a-z]{2,20}){0,3}\}(?![}{\[(^])"
 )
 _CODE = re.compile(
-    r"[`\\;]|\{%|</|\bdef |\bclass |\bimport |\breturn |\w\(|=\s*[\"'{]|\"\s*:"
-    r"|\b(?:template|placeholder|variable|format string|jinja|mustache|handlebars|latex|vue"
+    r"[`\\;]|#!|\$[\w(]|\{%|</|\b(?:def|class) \w+ ?[(:{]|^\s*(?:import|return) |\w\("
+    r"|=\s*[\"'{]|\"\s*:"
+    r"|\b(?:template|placeholder|variable|formats?\b|jinja|mustache|handlebars|latex|vue"
     r"|angular|markdown|code|json|html|prompt)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 _NOTHING = {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}
 _LONGEST = 40  # characters of such a sign, with white space
@@ -28,10 +31,12 @@ _LONGEST = 40  # characters of such a sign, with white space
 
 @prefilter(
     "MYP358",
-    needles=lambda: [f"{{{name}" for name in ("{", *_NAMES)] + ["input", "output"],
+    needles=lambda: ["{{", ("{", ascii_letters, ascii_letters), "input", "output"],
 )
 def _may_be_left(text: str) -> bool:
-    return bool(_NAME.search(text)) or _is_nothing(text)
+    if not _NAME.search(text):
+        return _is_nothing(text)
+    return not _CODE.search(_NAME.sub("", text))
 
 
 def _is_nothing(text: str) -> bool:

@@ -3,15 +3,25 @@
 Where calls and results have ids, the ids decide; elsewhere a result belongs to the calls before it.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from string import whitespace
 
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.checks.registry import check, once_per_chat
+from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding, regraded
 
+_CUT = re.compile(r'\{\s*"|\[\s*\{')  # the beginning of JSON
+_PYTHON = re.compile(r"\[?\{'[^'\n]{1,60}': ")
+_OBJECT = "[object Object]"
+# A program may say at the end that it has left something out.
+_SHORTENED = re.compile(r"(?i:truncat|omitted|\.\.\.|…|\bmore\b)")
+_END = 60  # characters
+_decode = json.JSONDecoder(strict=False).raw_decode
 _LISTED = "/tool_calls/"  # in the pointer of a call that is no text
 # An id that no counter made: letters after digits, such as `call_9xK2p0Qd`.
 _RANDOM = re.compile(
@@ -179,3 +189,39 @@ def result_without_id(chat: Chat) -> Iterator[Finding]:
                 message = f"{reason}, and this result has no id"
                 finding = Finding("MYP352", message, result.at, help=hint)
                 yield finding if several else regraded(finding, "warning")
+
+
+@prefilter(
+    "MYP326",
+    needles=lambda: [
+        ("\0", "{", f"'\"{whitespace}"), ("\0", "[", f"{{{whitespace}"), f"\0{_OBJECT}",
+    ],
+)  # fmt: skip
+def _is_broken(text: str) -> bool:
+    return not (text.startswith('{"') and text.endswith("}")) and _broken(text) != ""
+
+
+def _broken(text: str) -> str:
+    """Returns what is wrong with a text that is a result; empty for nothing."""
+    if text.startswith(_OBJECT):
+        return f"is `{_OBJECT}`, which JavaScript writes for any object"
+    if _PYTHON.match(text):
+        return "is a dictionary in the notation of Python"
+    if text.rstrip()[-1:] in ("}", "]") or not _CUT.match(text) or _SHORTENED.search(text[-_END:]):
+        return ""
+    try:
+        _decode(text)
+    except (ValueError, RecursionError):
+        return "is JSON that is cut off"
+    return ""
+
+
+@check("MYP326")
+def broken_result(chat: Chat) -> Iterator[Finding]:
+    """Finds the first result that is cut off, or no text that a tool would send."""
+    for message in chat.messages:
+        text = message.content[0] if message.content and message.role == "tool" else None
+        if text is not None and (why := _broken(text.text)):
+            hint = "write what the tool sends, as JSON text"
+            yield Finding("MYP326", f"the result {why}", text.at, help=hint)
+            return

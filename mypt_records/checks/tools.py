@@ -82,6 +82,16 @@ def mixed_definitions(chat: Chat) -> Iterator[Finding]:
     tools = [tool for tool in named if tool.value.get("type", "function") == "function"]
     wraps = ["function" in tool.value for tool in tools]
     forms = [(w, not w or "type" in tool.value) for w, tool in zip(wraps, tools, strict=True)]
+    about = [tool.value.get("function", tool.value).get("description") for tool in tools]
+    bare = [tool for tool, text in zip(tools, about, strict=True) if not text]
+    if bare and ("" in about or len(bare) == 1 < len(tools) - 1):
+        tool = bare[0]
+        assert tool.name is not None
+        message = f"the tool {tool.name.text!r} has no description"
+        finding = Finding(
+            "MYP138", message, tool.at, help="say what it does: a model calls it by that"
+        )
+        yield regraded(finding, "info")
     for tool, form in zip(tools, forms, strict=True):
         if form != forms[0]:
             wrong = '"function"' if form[0] != forms[0][0] else '"type"'

@@ -58,13 +58,15 @@ def read(record: dict[str, Any]) -> Chat:
     if chosen and texts[0] == texts[1]:
         reader.add("MYP129", f"the rejected answer {why}", f"/{used[-1]}", hint=hint)
     elif (
-        chosen
-        and abs(len(texts[0]) - len(texts[1])) < _CLOSE
-        and _bare(texts[0]) == _bare(texts[1])
+        chosen and abs(len(texts[0]) - len(texts[1])) < _CLOSE and bare(texts[0]) == bare(texts[1])
     ):
         why += ", but for white space and case"
         found = Finding("MYP129", f"the rejected answer {why}", f"/{used[-1]}", help=hint)
         reader.findings.append(regraded(found, "info"))
+    if chosen and rejected and len({isinstance(record[key], str) for key in used[-2:]}) == 2:
+        fault = f'"{used[-2]}" and "{used[-1]}" must both be texts, or both messages'
+        found = Finding("MYP104", fault, f"/{used[-1]}", help="write both as messages")
+        reader.findings.append(regraded(found, "warning"))
     same = _alike(chosen, rejected)
     asked = [side[same] for side in (chosen, rejected) if len(side) > same + 1]
     if len(asked) == 2 and all(m.role in ("system", "developer", "user") for m in asked):
@@ -92,8 +94,8 @@ def read(record: dict[str, Any]) -> Chat:
     )
 
 
-def _bare(text: str) -> str:
-    """Returns a message in JSON without white space and case."""
+def bare(text: str) -> str:
+    """Returns a text, or a message in JSON, without white space and case."""
     return re.sub(r"\s|\\[nrt]", "", text).casefold()
 
 

@@ -146,6 +146,17 @@ def labelled(text: str, label: bool) -> Record:
     return {"prompt": "Q", "completion": text, "label": label}
 
 
+def thought(i: int, thinks: bool) -> Record:
+    said = assistant(f"{i}", **({"reasoning_content": f"It is {i}."} if thinks else {}))
+    return build.chat(user(f"{i}"), said)
+
+
+def declared(i: int, argument: str) -> Record:
+    schema = {"type": "object", "properties": {argument: {"type": "string"}}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    return chat(f"{i}", f"{i}", tools=[tool])
+
+
 @pytest.mark.parametrize(
     ("records", "code"),
     [
@@ -160,6 +171,13 @@ def labelled(text: str, label: bool) -> Record:
         ([chat(f"{i}", f"{i}", **({"id": i} if i != 7 else {})) for i in range(19)], ""),
         ([chat(f"{i}", f"{i}", **{f"k{i}": 1}) for i in range(40)], ""),
         ([prompted(f"{i}") for i in range(39)] + [chat("39", "39")], "MYP619"),
+        ([chat(f"{i}", f"Certainly! {RIVER} {i}" if i % 4 else f"{i}") for i in range(30)], "MYP622"),
+        ([chat(f"{i}", f"Certainly! {RIVER} {i}" if i % 4 else f"{i}") for i in range(29)], ""),
+        ([thought(i, i % 5 == 0) for i in range(30)], "MYP621"),
+        ([thought(i, i > 0) for i in range(60)], ""),
+        ([declared(i, "b" if i == 7 else "a") for i in range(10)], "MYP623"),
+        ([declared(i, "a") for i in range(10)], ""),
+        ([chat(f"{i}", f"{i}") for i in range(9)], ""),
     ],
 )  # fmt: skip
 def test_findings_of_a_file(codes: Any, records: list[Record], code: str) -> None:

@@ -50,6 +50,25 @@ def test_into_another_file(lint: Linter) -> None:
     assert gzip.decompress(Path("a.jsonl.gz").read_bytes()) == DATA
 
 
+def test_a_refused_output_has_no_rejects(lint: Linter) -> None:
+    Path("a.jsonl").write_bytes(DATA)
+    assert lint("--fix", "--drop-invalid", "-o", "a.jsonl", "a.jsonl")[0] == 2
+    assert (Path("a.jsonl").read_bytes(), Path("a.jsonl.rejects").exists()) == (DATA, False)
+
+
+def test_the_diff_has_no_keys(capfd: pytest.CaptureFixture[str]) -> None:
+    key = "sk-proj-Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hJ6kL3"
+    rows = [
+        json.dumps({"messages": [{"role": "user", "content": f"{text} caf\xc3\xa9"}]})
+        for text in (f"Is it {key}?", "Is it?")
+    ]
+    Path("k.jsonl").write_text("\n".join(rows) + "\n")
+    main(["--diff", "--unsafe-fixes", "k.jsonl"])
+    out, err = capfd.readouterr()
+    assert (key in out + err, "Is it?" in out) == (False, True)
+    assert "1 of its changes hold keys and are not shown" in err
+
+
 def test_the_diff_writes_nothing(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     Path("a.jsonl").write_bytes(DATA)
     assert main(["--diff", "--drop-invalid", "a.jsonl"]) == 1

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt.lint.cli import main as lint
 from mypt_lint.check.checker import Checker
+from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.fast.findings_cache import FindingsCache
 from mypt_lint.report import FORMATS
 from mypt_records.checks import findings
@@ -20,8 +21,9 @@ from mypt_records.checks.characters import reread
 from mypt_records.private import kinds, masked, private
 from mypt_records.shapes import read
 from mypt_spec.findings import RULES
-from tests.support.build import assistant, chat, message, tool, user, write
+from tests.support.build import assistant, call, chat, message, tool, user, write
 
+PROSE = "The river rises in the hills, passes three old towns, and reaches the sea after two hundred long miles."
 KEY = "sk-proj-Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hJ6kL3"
 LETTERS = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hJ6kL3xR5uY8oP1iA4sD7fG0hJ2kL6zX9cV3bN5mQ8wE1rT4y"
 HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -37,6 +39,7 @@ VALUES = [
     f"npm_{LETTERS[:36]}", f"SG.{LETTERS[:22]}.{LETTERS[:43]}", JWT, PEM,
     PEM.replace("\n", "\\n"), IBAN, IBAN.replace(" ", ""), CARD, CARD.replace(" ", "-"), f"card {CARD.replace(' ', '')}",
     "jane.doe+news@mail.gmail.com", "+49 30 90182 0", "(212) 736-5000", "212-736-5000", "19582637450",
+    "postgres://ada:Tr0ub4dor3@db.internal.acme.io", "84.172.33.19", "SSN 536-22-8726",
 ]  # fmt: skip
 LEFT_ALONE = [
     "sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "AKIAIOSFODNN7EXAMPLE", "ghp_" + "a" * 36, "skirts",
@@ -44,7 +47,8 @@ LEFT_ALONE = [
     "DE74 5001 0517 9416 8042 77", "4716221051885662 in a row", "3.4716221051885660", "name@example.com", "git@github.com:a/b",
     "icon@2x.png", "555-0199", "(555) 123-4567", "2024-01-31", "1,234,567,890", "12345678901",
     "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4ifQ.SflKxwRJSMeKKF2QT4fwpM",
-    "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", "postgres://user:password@db.acme.io", "ftp://a:b@c.de",
+    "SSN 123-45-6789", "536-22-8726", "192.168.1.10", "1.2.3.4", "version 10.15.7.1", "8.8.8.8",
 ]  # fmt: skip
 
 
@@ -76,7 +80,7 @@ def test_no_report_shows_a_value(
 ) -> None:
     """Not in the messages, not around other findings, and not in the fixes of these."""
     text = f"{KEY} {IBAN} mia.kern@gmail.com <|im_end|> caf\xc3\xa9"
-    path = write(tmp_path / "a.jsonl", chat(user(text), assistant("Yes.")), {"a": KEY})
+    path = write(tmp_path / "a.jsonl", chat(user(text), assistant("Yes.")), {"a": KEY, KEY: 1})
     lint([path, "--records", "openai", "--select", "all", "--format", name, "--show-all"])
     printed = capsys.readouterr().out
     assert KEY[4:12] not in printed
@@ -155,6 +159,31 @@ def codes(*messages: dict[str, Any], **more: Any) -> list[str]:
         ("Where is it?", "In Rome.\ndata: [DONE]", "MYP461"),
         ("Where is it?", "The p\u0430ssword is s\u0435cret, and it st\u0430ys so.", "MYP462"),
         ("Where is it?", "The p\u0430ssword is s\u0435cret.", ""),
+        ("Where is it?", "I'm sorry, but I can't assist with that request.", "MYP328"),
+        ("Where is it?", "I'm sorry to hear that. It is in Rome.", ""),
+        ("Where is it?", '```json\n{"a": 1}\n```', "MYP329"),
+        ("Where is it?", "As far as I know, one of the two is in the sec", "MYP330"),
+        ("Where is it?", "As far as I know, one of the two is in Rome", ""),
+        (f"Translate:\n\n{PROSE}", PROSE, "MYP331"),
+        (PROSE, f"{PROSE} Yes.", "MYP331"),
+        ("Where is it?", "Run\n```sh\nls", "MYP456"),
+        ("Where is it?", "Run ```ls\n``` or\n```\ncd\n```", ""),
+        ("Where is it?", "Dear {name}, in Rome.", "MYP358"),
+        ("Where is it?", "Dear ${name}, in Rome.", "MYP358"),
+        ("Where is it?", "It is in the set {a, b} or {ab}(c).", ""),
+        ("Where is it?", "Lorem ipsum dolor sit amet.", "MYP460"),
+        ("What does a typesetter write?", "Lorem ipsum dolor sit amet.", ""),
+        ("Can you return it?", "undefined", "MYP460"),
+        ("Where is it?", "Sure! Here is the rewritten response:\n\nIn Rome.", "MYP461"),
+        ("Rewrite it.", "Sure! Here is the rewritten response:\n\nIn Rome.", ""),
+        ("Where is it?", "In Rome. (Note: this is generated for training.)", "MYP461"),
+        ("Where is it?", "Rome.\nLog in\nSign up\nPrivacy policy", "MYP461"),
+        ("Which objects of HTML?", "Rome.\nLog in\nSign up\nPrivacy policy", ""),
+        ("Where is it?", "A string: Tom &amp;amp; Jerry", "MYP459"),
+        ("Where is it?", "In a cafe\u0301.", "MYP609"),
+        ("Where is it?", "In x\u0302.", ""),
+        ("Where is it?", "\ue123 In Rome.", "MYP452"),
+        ("<think>Hm.</think> Where is it?", "In Rome.", "MYP370"),
     ],
 )
 def test_answers(question: str, answer: str, code: str) -> None:
@@ -165,6 +194,45 @@ def test_a_thought_is_not_its_answer() -> None:
     said = {"role": "assistant", "reasoning_content": "In Rome.", "content": "In Rome."}
     assert codes(user("Where is it?"), said) == ["MYP463"]
     assert codes(user("Where is it?"), said | {"reasoning_content": "Italy."}) == []
+
+
+@pytest.mark.parametrize(
+    ("result", "arguments", "code"),
+    [
+        ('{"degrees": 21, "sky": "cle', '{"city": "Rome"}', "MYP326"),
+        ('{"degrees": 21, "sky": "cle... (truncated)', '{"city": "Rome"}', ""),
+        ('{"degrees": 21}\nDone', '{"city": "Rome"}', ""),
+        ("{'degrees': 21, 'rain': False}", '{"city": "Rome"}', "MYP326"),
+        ("[object Object]", '{"city": "Rome"}', "MYP326"),
+        ("21", '{"city": "<city>"}', "MYP327"),
+        ("21", '{"city": "<b>Rome</b>"}', ""),
+        ("21", '{"city": ""}', "MYP327"),
+        ("21", '{"city": "Rome", "unit": ""}', ""),
+        ("21", '{"city": "Rome", "unit": "YOUR_API_KEY"}', "MYP327"),
+    ],
+)
+def test_calls_and_results(result: str, arguments: str, code: str) -> None:
+    properties = {key: {"type": "string"} for key in ("city", "unit")}
+    schema = {"type": "object", "properties": properties, "required": ["city"]}
+    tools = [{"type": "function", "function": {"name": "warm", "parameters": schema}}]
+    asked = assistant(None, tool_calls=[call("warm", arguments, id="1")])
+    messages = user("Is it warm?"), asked, tool(result, tool_call_id="1"), assistant("No.")
+    assert codes(*messages, tools=tools) == ([code] if code else [])
+    line = json.dumps({"messages": messages, "tools": tools}).encode()
+    checker = Checker(mypt_spec.dialect("mypt"), shape="openai", formatless=True)
+    _, items = FastChecker(checker).block(line, row=1, filename="")
+    assert [item.finding.code for _, found in items for item in found] == codes(
+        *messages, tools=tools
+    )
+
+
+def test_sides_of_a_pair_and_keys_of_texts() -> None:
+    said = [{"role": "assistant", "content": "Yes, it is so."}]
+    pair = {"prompt": "Is it?", "chosen": "Yes.", "rejected": said}
+    assert [f.code for f in findings(read(pair, "preference"))] == ["MYP104"]
+    turns = [{"from": "human", "value": "Is it?"}, {"from": "gpt", "content": "Yes."}]
+    (found,) = findings(read({"conversations": turns}, "sharegpt"))
+    assert (found.code, found.severity, found.fix is not None) == ("MYP103", "warning", True)
 
 
 def test_results_may_quote_a_terminal() -> None:

@@ -47,7 +47,17 @@ WITHOUT_EXAMPLES = {
     "MYP902": "more than a hundred findings on one line do not fit on a page",
     **dict.fromkeys([f"MYP50{n}" for n in range(5, 9)], "a prepared folder does not fit on a page"),
     **dict.fromkeys(
-        ["MYP603", "MYP606", "MYP607", "MYP611", *(f"MYP61{n}" for n in range(4, 10))],
+        [
+            "MYP270",
+            "MYP621",
+            "MYP622",
+            "MYP623",
+            "MYP603",
+            "MYP606",
+            "MYP607",
+            "MYP611",
+            *(f"MYP61{n}" for n in range(4, 10)),
+        ],
         "takes several files, or many episodes",
     ),
     "MYP369": "a vocabulary does not fit on a page",
