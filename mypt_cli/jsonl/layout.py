@@ -18,7 +18,9 @@ from mypt_cli.jsonl.line import BOM
 Kind = Literal["lines", "array", "object", "parquet", "events", "other"]
 HEAD = 1 << 16  # bytes looked at
 _OTHER_HEAD = 512  # bytes that decide what else a file is
-MAGIC = b"PAR1"
+MAGIC = b"PAR1"  # of Parquet
+ARROW_FILE = b"ARROW1"
+TABLES = (MAGIC, ARROW_FILE, b"\xff\xff\xff\xff")  # the last begins a stream of Arrow
 _TABLE = Path(__file__).with_name("other_files.toml")
 _SPACE = b" \t\r\n"
 _STRING = r'"(?:[^"\\\n]|\\["\\/bfnrt])*+"'
@@ -85,12 +87,12 @@ def layout_of(head: bytes, *, ended: bool) -> Layout | None:
     Layout(kind='object', key='data')
     """
     ended = ended or len(head) >= HEAD
-    if head.startswith(MAGIC):
+    if head.startswith(TABLES):
         return Layout("parquet")
     foreign = other_file(head)
     if foreign is not None:
         return Layout("other", other=foreign)
-    if len(head) < len(MAGIC) and (MAGIC.startswith(head) or BOM.startswith(head)) and not ended:
+    if not ended and any(start.startswith(head) for start in (*TABLES, BOM)):
         return None
     body = head.removeprefix(BOM).lstrip(_SPACE)
     if body.startswith(b"["):

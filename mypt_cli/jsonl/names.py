@@ -6,9 +6,9 @@ from mypt_cli.jsonl.blocks import Packing
 from mypt_cli.jsonl.compression import zstandard_module
 from mypt_cli.jsonl.parquet import parquet_module
 
-SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet")
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".arrow")
 JSON = ".json"  # of folders, only arrays of records: there are many other files of this name
-PARQUET = ".parquet"
+TABLES = (".parquet", ".arrow")
 MANIFEST = "dataset_metadata.json"  # the file that marks a prepared data set
 # What preparing leaves until it is done: a folder, and a plan in it.
 WORK, PLAN = ".work", "plan.json"
@@ -26,7 +26,7 @@ def packing(path: str) -> Packing:
     compressed: Packing = PACKED.get(os.path.splitext(path)[1].lower(), "")
     if compressed == "zst":
         zstandard_module(path)
-    if path.lower().endswith(PARQUET):
+    if path.lower().endswith(TABLES):
         parquet_module(path)
     return compressed
 

@@ -1,18 +1,21 @@
-"""Reads the rows of a Parquet file as lines of JSON, some rows at a time.
+"""Reads the rows of a table, in Parquet or in Arrow's own formats, as lines of JSON.
 
-Parquet has every key of a struct in every row, with null where the record had none. So a key that
-is null is taken as absent, in structs and of a row; in lists, null stays.
+A table has every key of a struct in every row, with null where the record had none. So a key that
+is null is taken as absent, in structs and of a row; in lists, and in columns of JSON, null stays.
+Arrow's formats are those of the library datasets: a stream in its cache, and files.
 """
 
 import base64
 import importlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Block, Source
+from mypt_cli.jsonl.layout import ARROW_FILE, MAGIC
 from mypt_spec.findings import Finding
 
 _ROWS = 64  # read at once
@@ -51,13 +54,14 @@ def parquet_blocks(
     number, lines, size = 1, list[bytes](), 0
     total = 0
     try:
-        with arrow.ParquetFile(stream or source.path) as table:
-            total = table.metadata.num_rows
-            names = table.schema_arrow.names
+        with _opened(arrow, stream or source.path) as table:
+            total = table.rows
+            names = table.schema.names
             if twice := sorted({name for name in names if names.count(name) > 1}):
                 raise ValueError(f"the column {twice[0]!r} is there twice")
-            for row in _rows(table, groups):
-                line = encode(_present(row)).encode("utf-8", "surrogatepass")
+            read = _reader(importlib.import_module("pyarrow").struct(table.schema))
+            for row in table.each(groups):
+                line = encode(read(row)).encode("utf-8", "surrogatepass")
                 lines.append(line + b"\n")
                 size += len(line) + 1
                 if size >= block_size or len(line) > max_line:
@@ -77,21 +81,50 @@ def parquet_blocks(
         yield Block(b"", 1, source.size or 0, kind="parquet")
 
 
-def _rows(table: Any, groups: Sequence[int] | None) -> Iterator[dict[str, Any]]:
-    """Yields the rows of some row groups, one group after the other.
+class _Table(NamedTuple):
+    """An open table; `each` yields the rows of some row groups, one group after the other.
 
     So damage in a group leaves out the same rows, whether the groups before it are read or not.
     """
-    for group in range(table.metadata.num_row_groups) if groups is None else groups:
-        for batch in table.iter_batches(batch_size=_ROWS, row_groups=[group]):
-            yield from batch.to_pylist()
+
+    schema: Any
+    rows: int
+    each: Callable[[Sequence[int] | None], Iterator[dict[str, Any]]]
+
+
+@contextmanager
+def _opened(arrow: Any, file: BinaryIO | str) -> Iterator[_Table]:
+    """Opens a table of Parquet or of Arrow, which has one row group."""
+    with nullcontext(file) if not isinstance(file, str) else open(file, "rb") as stream:
+        stream.seek(0)
+        head = stream.read(len(ARROW_FILE))
+        stream.seek(0)
+        if head.startswith(MAGIC):
+            with arrow.ParquetFile(file) as table:
+                meta = table.metadata
+
+                def each(groups: Sequence[int] | None) -> Iterator[dict[str, Any]]:
+                    for group in range(meta.num_row_groups) if groups is None else groups:
+                        for batch in table.iter_batches(batch_size=_ROWS, row_groups=[group]):
+                            yield from batch.to_pylist()
+
+                yield _Table(table.schema_arrow, meta.num_rows, each)
+            return
+        pa = importlib.import_module("pyarrow.ipc")
+        mapped = importlib.import_module("pyarrow").memory_map(file) if stream is not file else file
+        whole = (pa.open_file if head == ARROW_FILE else pa.open_stream)(mapped).read_all()
+        batches = whole.to_batches(max_chunksize=_ROWS)
+        yield _Table(
+            whole.schema, whole.num_rows,
+            lambda _: (row for batch in batches for row in batch.to_pylist()),
+        )  # fmt: skip
 
 
 def row_groups(stream: BinaryIO, path: str) -> list[int]:
     """Returns the bytes of each row group, unpacked; none of a file that is damaged."""
     arrow = parquet_module(path)
     try:
-        with arrow.ParquetFile(stream) as table:
+        with arrow.ParquetFile(stream) as table:  # of Arrow, it raises
             meta = table.metadata
             return [meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)]
     except (ValueError, OSError):  # those of pyarrow are among them
@@ -113,13 +146,20 @@ def _at(source: Source, row: int, rows: int) -> int:
     return (source.size or 0) * row // max(rows, 1)
 
 
-def _present(value: Any) -> Any:
-    """Returns a value without the keys of structs that are null."""
-    if value.__class__ is dict:
-        return {key: _present(item) for key, item in value.items() if item is not None}
-    if value.__class__ is list:
-        return [_present(item) for item in value]
-    return value
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Returns what makes values of a type values of JSON."""
+    types = importlib.import_module("pyarrow.types")
+    if getattr(kind, "extension_name", "") == "arrow.json":
+        return lambda value: value if value is None else json.loads(value)
+    if types.is_struct(kind):
+        readers = {member.name: _reader(member.type) for member in kind}
+        return lambda value: (
+            value and {key: readers[key](item) for key, item in value.items() if item is not None}
+        )
+    if types.is_nested(kind) and hasattr(kind, "value_type"):
+        read = _reader(kind.value_type)
+        return lambda value: value and [*map(read, value)]
+    return lambda value: value
 
 
 def _text(value: Any) -> Any:

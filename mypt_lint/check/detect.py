@@ -18,7 +18,7 @@ from typing import IO, BinaryIO, NamedTuple, cast
 
 import mypt_spec
 from mypt_cli.jsonl.blocks import Source, blocks
-from mypt_cli.jsonl.layout import EVENTS, MAGIC, layout_of
+from mypt_cli.jsonl.layout import EVENTS, TABLES, layout_of
 from mypt_cli.jsonl.records import record_blocks
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect, detectable_dialects, shaped
@@ -189,7 +189,7 @@ def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
     while len(head) < least or (
         len(head) < _MOST
         and b"\n" not in head
-        and not (source.compressed or head.startswith((b"[", MAGIC)))
+        and not (source.compressed or head.startswith((b"[", *TABLES)))
     ):
         try:
             piece = read_piece(_HEAD)
@@ -222,7 +222,7 @@ class _Replayed(io.BufferedIOBase):
 
 def _unpacked(head: bytes, source: Source) -> bytes:
     """Returns the first records as lines; the last may be cut off."""
-    if head.startswith(MAGIC):  # which is read from its end
+    if head.startswith(TABLES):  # which is read from its end
         return next(record_blocks(source, block_size=_HEAD)).data
     if len(head) >= _HEAD and layout_of(head, ended=True) == EVENTS:
         head = head[: head.rfind(b"\n") + 1]

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import Source
-from mypt_cli.jsonl.layout import HEAD, LINES, MAGIC, layout_of
+from mypt_cli.jsonl.layout import HEAD, LINES, TABLES, layout_of
 from mypt_cli.jsonl.parquet import row_groups
 from mypt_cli.run import in_threads
 from mypt_cli.store import locate
@@ -115,7 +115,7 @@ def _places(
         return "whole", [(0, length)]
     stream.seek(0)
     head = stream.read(HEAD)
-    if head.startswith(MAGIC):
+    if head.startswith(TABLES):
         ends = [0]
         for group in row_groups(stream, source.path):
             ends.append(ends[-1] + group)

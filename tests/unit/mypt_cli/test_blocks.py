@@ -112,7 +112,7 @@ def test_anything_named_by_itself_is_read(tree: Path) -> None:
         ("nul\0.jsonl", "no such file"),
         ("data/*.csv", "matches no file"),
         ("nowhere/**/*.jsonl", "matches no file"),
-        ("empty", "no .jsonl, .ndjson, .json, .parquet file"),
+        ("empty", "no .jsonl, .ndjson, .json, .parquet, .arrow file"),
         ("dangling.jsonl", "link to nothing"),
         ("dangling*", "link to nothing"),
         ("folder_with_dangling", "folder_with_dangling/x.jsonl: a symbolic link to nothing"),

@@ -217,6 +217,42 @@ class TestParquet:
             {"messages": [{"role": "a", "content": "", "name": "b"}, None]},
         ]
 
+    def test_columns_of_json_are_what_they_say(self, table: Any, tmp_path: Path) -> None:
+        import pyarrow as arrow
+
+        source = table([{}])
+        tools = [{"parameters": {"city": {"type": "string", "default": None}}}, {"name": "é"}, []]
+        texts = arrow.array([json.dumps(tool) for tool in tools] + [None], arrow.string())
+        column = arrow.ExtensionArray.from_storage(arrow.json_(), texts)
+        lists = arrow.ListArray.from_arrays([0, 2, 4], column)
+        structs = arrow.StructArray.from_arrays([lists, lists], ["tools", "again"])
+        rows = arrow.table({"tools": lists, "inside": structs, "plain": ["{}", "[]"]})
+        arrow.parquet.write_table(rows, source.path)
+        (block,) = record_blocks(source)
+        first, second = tools[:2], [[], None]
+        assert [json.loads(line) for line in block.lines()] == [
+            {"tools": first, "inside": {"tools": first, "again": first}, "plain": "{}"},
+            {"tools": second, "inside": {"tools": second, "again": second}, "plain": "[]"},
+        ]
+
+    @pytest.mark.parametrize("kind", ["stream", "file"])
+    def test_arrow_is_read_as_parquet(self, tmp_path: Path, kind: str) -> None:
+        import pyarrow as arrow
+
+        rows = [{"messages": [{"role": "user", "content": "x" * i}]} for i in range(300)]
+        path = tmp_path / "data-00000-of-00001.arrow"
+        with getattr(arrow.ipc, f"new_{kind}")(path, arrow.Table.from_pylist(rows).schema) as out:
+            out.write_table(arrow.Table.from_pylist(rows), max_chunksize=100)
+        (source,) = expand([str(tmp_path)])
+        blocks = list(record_blocks(source, block_size=1000))
+        assert [json.loads(line) for block in blocks for line in block.lines()] == rows
+        data = path.read_bytes()
+        for size in range(8, len(data), 1999):
+            path.write_bytes(data[:size])
+            *_, block = record_blocks(source)
+            assert block.broken
+            assert block.finding().code == "MYP003"
+
     def test_what_json_has_not_becomes_text(self, table: Any) -> None:
         import datetime
         from decimal import Decimal
