@@ -55,7 +55,7 @@ def _options(out: Parser) -> None:
     add = out.group("output")
     add(
         "-o --out OUT.jsonl",
-        "where the records go, or - for standard output; .gz is compressed",
+        "where the records go, or - for standard output; .gz is compressed, .parquet a table",
         dest="output",
         required=True,
         old=["--output"],

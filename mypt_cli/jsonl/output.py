@@ -1,7 +1,8 @@
 """Writes the output of a command: a file that is whole or not there, or standard output.
 
 Input: a path as the user gave it, and records or bytes. Output: the file, packed if its name ends
-in .gz. A fault is a UsageError that names the path.
+in .gz, and a table of the records if it ends in .parquet. A fault is a UsageError that names the
+path.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
-from typing import Any
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, BinaryIO
 
 from mypt_cli.atomic import replacing
 from mypt_cli.errors import UsageError, refuse_url
@@ -51,6 +53,21 @@ class Output:
             # No time in the header, so that equal data makes equal bytes.
             packed = gzip.GzipFile("", "wb", fileobj=self._stream, mtime=0)
             self._stream = self._stack.enter_context(packed)
+        elif path.endswith(".parquet"):
+            self._stack.enter_context(self._table(self._stream))
+
+    @contextmanager
+    def _table(self, out: BinaryIO) -> Iterator[None]:
+        """Writes lines elsewhere, and a table when all are known, because they decide its types."""
+        from mypt_cli.jsonl.parquet import parquet_module, write_parquet
+
+        parquet_module(self.path)
+        with tempfile.TemporaryFile() as self._stream:
+            yield
+            try:
+                write_parquet(self._stream, out, self.path)
+            except ValueError as error:  # text that is no UTF-8, for one
+                raise UsageError(f"{self.path}: cannot be written: {error}") from None
 
     def __enter__(self) -> Output:
         return self

@@ -10,6 +10,7 @@ import importlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
 
@@ -18,7 +19,7 @@ from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.layout import ARROW_FILE, MAGIC
 from mypt_spec.findings import Finding
 
-_ROWS = 64  # read at once
+_ROWS, _GROUP = 64, 1024  # rows that are read, and written, at once
 
 
 def parquet_module(path: str) -> ModuleType:
@@ -129,6 +130,36 @@ def row_groups(stream: BinaryIO, path: str) -> list[int]:
             return [meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)]
     except (ValueError, OSError):  # those of pyarrow are among them
         return []
+
+
+def write_parquet(lines: BinaryIO, out: BinaryIO, path: str) -> None:
+    """Writes lines of JSON objects as a table: a column for each key.
+
+    It is text where all its values are, else JSON, which the library datasets reads as `Json()`.
+    Raises UsageError for what no table can hold.
+    """
+    parquet, pa = parquet_module(path), importlib.import_module("pyarrow")
+    texts: dict[str, bool] = {}
+    lines.seek(0)
+    for line in lines:
+        if not isinstance(record := json.loads(line), dict):
+            raise UsageError(f"{path}: only objects are rows of a table; name a file in .jsonl")
+        for key, value in record.items():
+            texts[key] = texts.get(key, True) and isinstance(value, str)
+    features = {
+        key: {"dtype": "string", "_type": "Value"} if text else {"_type": "Json"}
+        for key, text in texts.items()
+    }
+    about = {"huggingface": json.dumps({"info": {"features": features}})}
+    members = [(key, pa.string() if text else pa.json_()) for key, text in texts.items()]
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    lines.seek(0)
+    with parquet.ParquetWriter(out, pa.schema(members, about)) as table:
+        while rows := [json.loads(line) for line in islice(lines, _GROUP)]:
+            table.write_table(pa.Table.from_pydict({
+                key: [encode(row[key]) if key in row and not text else row.get(key) for row in rows]
+                for key, text in texts.items()
+            }, schema=table.schema))  # fmt: skip
 
 
 def _blocks_of(lines: list[bytes], first: int, position: int, max_line: int) -> Iterator[Block]:

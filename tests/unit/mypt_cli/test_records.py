@@ -16,6 +16,7 @@ import pytest
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.layout import layout_of
+from mypt_cli.jsonl.output import Output
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.jsonl.records import has_lines, record_blocks
 from tests.support.build import chat, user, write
@@ -252,6 +253,35 @@ class TestParquet:
             *_, block = record_blocks(source)
             assert block.broken
             assert block.finding().code == "MYP003"
+
+    def test_a_table_is_written_and_read_back(self, tmp_path: Path) -> None:
+        import pyarrow as arrow
+
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"x": [1, None]}}}
+        rows = [
+            {"messages": [{"role": "user", "content": "é" * i}], "tools": [tool], "id": f"{i}"}
+            for i in range(1500)
+        ]
+        rows += [{"messages": None, "rank": 1}, {"messages": [], "rank": "first"}, {"id": ""}]
+        path = str(tmp_path / "a.parquet")
+        with Output(path, []) as out:
+            for row in rows:
+                out.write(row)
+        assert [
+            json.loads(line) for block in record_blocks(expand([path])[0]) for line in block.lines()
+        ] == rows
+        about = json.loads(arrow.parquet.read_schema(path).metadata[b"huggingface"])
+        assert about["info"]["features"] == {
+            "messages": {"_type": "Json"}, "tools": {"_type": "Json"},
+            "id": {"dtype": "string", "_type": "Value"}, "rank": {"_type": "Json"},
+        }  # fmt: skip
+
+    @pytest.mark.parametrize("value", [[1], {"text": "\ud800"}])
+    def test_what_no_table_holds_is_an_error(self, tmp_path: Path, value: Any) -> None:
+        path = tmp_path / "a.parquet"
+        with pytest.raises(UsageError, match=r"a\.parquet"), Output(str(path), []) as out:
+            out.write_bytes(json.dumps(value).encode())
+        assert not path.exists()
 
     def test_what_json_has_not_becomes_text(self, table: Any) -> None:
         import datetime
