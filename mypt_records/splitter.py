@@ -17,7 +17,6 @@ import msgspec
 from msgspec import UNSET
 
 from mypt_records.names import OPT_OUT
-from mypt_records.shapes.openai import THOUGHTS
 from mypt_spec.adapters.message_splitter import (
     Free,
     Head,
@@ -33,7 +32,7 @@ _NAMES = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
 _IDS = re.compile(r"[\w-]+", re.ASCII)
 # Customary keys that some shape reads, and those of metadata, which are learnt of messages, too.
 _READ = frozenset({"name", "image", "video", *(key for key in CUSTOMARY if key[0] == "_")})
-_TEXTS = ("content", "value", *THOUGHTS)
+_TEXTS = ("content", "value", "reasoning_content", "thinking", "reasoning")
 _MOST = 20  # top-level keys of other programs
 # Roles of ShareGPT, whose messages have nothing but a text.
 _SHAREGPT = ("human", "gpt", "system", "user", "assistant")
@@ -98,7 +97,7 @@ class ChatSplitter(MessageSplitter):
         splits = super().split(lines)
         begin, texts, keys = 0, splits.texts, splits.keys
         for i, end in enumerate(splits.ends):
-            if len(set(texts[begin:end])) < end - begin:
+            if len({*map(str.strip, texts[begin:end])}) < end - begin:
                 keys[i] = None
             begin = end
         for i, split in splits.more.items():

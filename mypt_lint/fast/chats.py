@@ -70,7 +70,8 @@ class ChatSkeletons:
         calls: list[tuple[str, dict[str, Any]]] = []
         for key, value in record.items():
             out.rest[key] = self._top(key, value, texts, calls)
-        if texts.is_repeated or not self._are_clean(list(texts.signs)):
+        copies = len({*map(str.strip, texts.signs)}) < len(texts.signs)  # but for white space
+        if texts.is_repeated or copies or not self._are_clean(list(texts.signs)):
             raise NoSkeletonError
         if self.checker.shape == "preference" and len({*map(bare, texts.signs)}) < len(texts.signs):
             raise NoSkeletonError("answers may be equal but for white space")

@@ -141,6 +141,20 @@ def test_texts_that_are_equal_stay_so(side: str, odd: list[Any]) -> None:
     assert found == known.checker.line(line, row=1, filename="f")
 
 
+def test_copies_but_for_white_space() -> None:
+    """What a skeleton has that was clean before is not taken for clean where texts are copies."""
+    fast = FastChecker(chats("openai", "").checker)
+    question = "What is the best way to get there?"
+    for asked, answer in (
+        ("Hello, how are you?", "Thank you, I am fine."),
+        (question, f" {question}"),
+    ):
+        said = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+        line = json.dumps({"messages": said}).encode()
+        found = [item for _, items in fast.block(line, row=2, filename="f")[1] for item in items]
+        assert found == fast.checker.line(line, row=2, filename="f")
+
+
 @pytest.mark.parametrize("key", ["label", "kto_tag"])
 @pytest.mark.parametrize("labels", [(0, 1, 0), ("true", "0", "x")])
 def test_the_help_about_a_label_is_that_of_its_value(key: str, labels: tuple[Any, ...]) -> None:
