@@ -25,9 +25,10 @@ from mypt_records.checks.media import LISTS
 from mypt_records.checks.order import SHORT
 from mypt_records.reading import LABELS
 from mypt_records.shapes import read
-from mypt_records.shapes.openai import THOUGHTS, USERS
+from mypt_records.shapes.openai import USERS
 from mypt_records.shapes.preference import bare
 from mypt_records.shapes.tables import tables
+from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.bodies.plain_schema import plain_tools, written
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.memo import Memo

@@ -34,6 +34,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from mypt_records.written import THOUGHT_TAGS
+from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.memo import Memo
 from mypt_spec.templates.sandbox import tojson
 
@@ -49,7 +50,6 @@ THOUGHT, NAME = "thought", "name"
 _ID, _NUMBER, _OBJECT = _NO_TEXTS = "id", "number", "object"  # they differ between records, too
 _ARGUMENTS = 5  # the length of the path of all arguments of a call
 _THOUGHT = re.compile("|".join(map(re.escape, THOUGHT_TAGS)))  # in an answer
-THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # names of one text
 Path = tuple[str | int, ...]
 Spans = list[tuple[int, int]]
 

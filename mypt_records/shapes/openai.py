@@ -8,6 +8,7 @@ from typing import Any
 
 from mypt_records.chat import ROLES, Call, Chat, JsonValue, Message, Text
 from mypt_records.reading import Reader, below, filled
+from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.bodies.strict_json import kind_of
 from mypt_spec.findings import Finding, regraded
 
@@ -18,7 +19,6 @@ TOP = frozenset({
     "response_format", "parallel_tool_calls", "tool_choice", "function_call", "reasoning_effort",
     "images", "videos", "audios",
 })  # fmt: skip
-THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
 _ANY = frozenset({
     "role", "content", "name", "weight", "loss_weight", "train", "training", "loss", "refusal",
     "audio", "function_call", "annotations", "logprobs", "tool_calls", "tool_call_id", "prefix",
