@@ -27,7 +27,9 @@ ANSWERED = {
     "MYP111": "each language is asked about by itself",
     **dict.fromkeys(["MYP128", "MYP129", "MYP342", "MYP343", "MYP344", "MYP345"], _FLAGS),
     **dict.fromkeys(["MYP240", "MYP301", "MYP302", "MYP303", "MYP801"], _TAGS),
-    **dict.fromkeys(["MYP280", "MYP281", "MYP282", "MYP283", "MYP284", "MYP285"], _TRACES),
+    **dict.fromkeys(
+        ["MYP280", "MYP281", "MYP282", "MYP283", "MYP284", "MYP285", "MYP287"], _TRACES
+    ),
     **dict.fromkeys(["MYP304", "MYP305", "MYP306", "MYP307", "MYP308", "MYP309"], _BODY),
     **dict.fromkeys(["MYP332", "MYP333", "MYP340", "MYP341", "MYP354"], _BODY),
     **dict.fromkeys(["MYP353", "MYP356"], _VALUES),

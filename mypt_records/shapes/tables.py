@@ -25,6 +25,7 @@ from mypt_spec.bodies.strict_json import kind_of
 from mypt_spec.findings import Finding
 
 _UNKNOWN, _COMPACTED, _STOPPED, _REWOUND = "MYP280", "MYP281", "MYP282", "MYP285"
+_UNANSWERED = "MYP287"
 _LEAVE, _UNTRAINED = "leave", "untrained"
 _ITEMS = 8  # that are searched for signs
 
@@ -121,6 +122,9 @@ class _Items:
                     self.take(item, self.current, "user")
             for pointer, value in _first(record, table.tools):
                 tools = self.reader.tools(_openai_tools(value), f"/{pointer}")
+        messages = [*self.talk()]
+        if table.events and len(messages) > 1 and messages[-1].role == "user":
+            self.note(_UNANSWERED, "", messages.pop().at)
         for (code, kind), (at, count) in self.notes.items():
             unit = f"{count} {'event' if table.events else 'item'}{'s' * (count > 1)}"
             message, hint = table.notes[code]
@@ -129,7 +133,7 @@ class _Items:
         if not self.messages:
             self.reader.add("MYP104", "the record has no message", "")
         chat = self.reader.chat(
-            table.name, record, self.talk(), tools, top=table.TOP, used=table.read_keys
+            table.name, record, messages, tools, top=table.TOP, used=table.read_keys
         )
         of_tools = {} if tools is None else {"tools": [tool.value for tool in tools]}
         return replace(chat, extras=chat.extras | of_tools)

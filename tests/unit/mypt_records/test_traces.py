@@ -145,6 +145,7 @@ OPEN = event("assistant", "assistant", BLOCKS[0][2:])
         ([*WEATHER["codex"][:-2], STOP, *WEATHER["codex"][1:2], *WEATHER["codex"][-1:]], [("MYP282", "/6/payload")], "suaua"),
         ([*WEATHER["pi"][:2], event("message", "assistant", []) | {"message": {"role": "assistant", "content": [], "stopReason": "aborted"}}, *WEATHER["pi"][1:2], *WEATHER["pi"][-1:]], [("MYP282", "/2/message")], "ua"),
         ([{"id": "x", "timestamp": "", "instructions": "S", "git": {}}, {"record_type": "state"}, *({"type": "message", "role": role, "content": "x"} for role in ("user", "assistant"))], [], "sua"),
+        ([USER, ANSWER, USER], [("MYP287", "/2/message/content")], "ua"),
         ([USER, 4, ANSWER], [("MYP104", "/1")], "ua"),
         ([{"type": "session_meta", "payload": {"id": "x"}}], [("MYP104", "")], ""),
     ],
