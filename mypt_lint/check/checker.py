@@ -291,18 +291,7 @@ class Checker:
         for finding in self.selected_findings(list(findings)):
             a, b = finding.span or (0, 0)
             row, end_row = bisect_right(starts, a), bisect_right(starts, max(a, b - 1))
-            end_column = b - starts[end_row - 1] + 1
+            places = row, a - starts[row - 1] + 1, end_row, b - starts[end_row - 1] + 1
             excerpt = Snippet.around(text, a, b)
-            out.append(
-                Diagnostic(
-                    finding,
-                    filename,
-                    row,
-                    a - starts[row - 1] + 1,
-                    end_row,
-                    end_column,
-                    self.dialect.name,
-                    excerpt,
-                )
-            )
+            out.append(Diagnostic(finding, filename, *places, self.dialect.name, excerpt))
         return sorted(out, key=lambda item: item.sort_key)
