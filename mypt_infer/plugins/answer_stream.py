@@ -5,15 +5,25 @@ What comes out does not depend on how the answer was cut into pieces.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.answers import ChatAnswer, Json
 from mypt_infer.serve.asked.names import Names
 from mypt_infer.serve.asked.prompts import Prompter
-from mypt_infer.serve.deltas import CallAttempt, Delta
+from mypt_infer.serve.deltas import CallAttempt, Delta, DeltaReader
 from mypt_spec import Dialect
 from mypt_spec.bodies.tagged import types_of
+
+
+@cache
+def usual_prompt(dialect: Dialect) -> tuple[str, str]:
+    """Returns the text of a prompt, and the tag that ends a thought that it opens."""
+    prompter = Prompter(dialect, dialect.spec)
+    text = dialect.tokenizer.decode(prompter.prompt(prompter.question, ()).ids)
+    reader = DeltaReader(prompter.format, text)
+    return text, dialect.table.closers[reader.open[-1]].spell() if reader.is_thinking else ""
 
 
 class AnswerStream:
@@ -38,9 +48,7 @@ class AnswerStream:
         *,
         tools: Sequence[Any] = (),
     ) -> None:
-        if prompt is None:
-            prompter = Prompter(dialect, dialect.spec)
-            prompt = prompter.prompt(prompter.question, ()).ids
+        prompt = usual_prompt(dialect)[0] if prompt is None else prompt
         types = types_of(tools) if tools else None
         self._answer = ChatAnswer(format_of(dialect), prompt, Names(()), types=types)
         self._reader = self._answer.reader

@@ -21,9 +21,8 @@ from vllm.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParse
 from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 
 import mypt_spec
-from mypt_infer.plugins.answer_stream import AnswerStream
+from mypt_infer.plugins.answer_stream import AnswerStream, usual_prompt
 from mypt_infer.run_format import format_of
-from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.deltas import THOUGHT, Delta, DeltaReader
 from mypt_lint.derive.of_model import dialect_of_model
 
@@ -40,15 +39,6 @@ def _dialect(name: str, folder: str) -> mypt_spec.Dialect:
     if not name:
         raise ValueError(f"{folder}: says no format; name one by mypt_infer.plugins.vllm.register")
     return mypt_spec.dialect(name)
-
-
-@cache
-def _usual_prompt(dialect: mypt_spec.Dialect) -> tuple[str, str]:
-    """Returns the text of a prompt, and the tag that ends a thought that it opens."""
-    prompter = Prompter(dialect, dialect.spec)
-    text = dialect.tokenizer.decode(prompter.prompt(prompter.question, ()).ids)
-    reader = DeltaReader(prompter.format, text)
-    return text, dialect.table.closers[reader.open[-1]].spell() if reader.is_thinking else ""
 
 
 def _delta(deltas: Iterable[dict[str, Any]]) -> DeltaMessage | None:
@@ -87,7 +77,7 @@ class _Tools(_Parser, ToolParser):  # type: ignore[misc]
 
     def _new(self, request: Any) -> AnswerStream:
         tools = [tool.model_dump() for tool in request.tools or ()]
-        return AnswerStream(self._dialect, "".join(_usual_prompt(self._dialect)), tools=tools)
+        return AnswerStream(self._dialect, "".join(usual_prompt(self._dialect)), tools=tools)
 
     def extract_tool_calls(self, model_output: str, request: Any) -> ExtractedToolCallInformation:
         """Reads the text of an answer without its thoughts; thoughts that are there are text."""
@@ -121,7 +111,7 @@ class _Reasoning(_Parser, ReasoningParser):  # type: ignore[misc]
     def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(tokenizer, *args, **kwargs)
         self._load(tokenizer)
-        self._begin(_usual_prompt(self._dialect)[0])
+        self._begin(usual_prompt(self._dialect)[0])
 
     def _begin(self, prompt: str) -> None:
         self._prompt, self._text, self._end = prompt, "", -1
