@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mypt_records.chat import ROLES, Call, Chat, JsonValue, Message, Text
+from mypt_records.chat import ROLES, Call, Chat, JsonText, JsonValue, Message, Text
 from mypt_records.reading import Reader
 from mypt_records.shapes import openai
 from mypt_spec.bodies.strict_json import kind_of
@@ -291,11 +291,13 @@ class _Items:
         ident, name = (_text(item, places.get(key, ""), at) for key in ("id", "name"))
         self.messages.append(Message("tool", "tool", at, answers=ident, name=name))
         self.items.append(self.current)
-        text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
-        if isinstance(text, list):
-            self.take(text, place, "tool", fixed=True)
-        else:
-            self.add("tool", place, 1, content=Text(str(text or ""), place))
+        if isinstance(value, list):
+            self.take(value, place, "tool", fixed=True)
+        elif isinstance(value, str) or value is None:
+            self.add("tool", place, 1, content=Text(value or "", place))
+        else:  # no fix of the text can be one of the value
+            text = json.dumps(value, ensure_ascii=False)
+            self.add("tool", place, 1, content=Text(text, place, JsonText(text, "")))
 
 
 def _openai_tools(tools: Any) -> Any:

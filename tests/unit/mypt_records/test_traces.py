@@ -192,6 +192,14 @@ def test_a_summary_without_a_text() -> None:
     assert chat.messages[-1].role == "assistant"
 
 
+def test_a_result_that_is_an_object_has_no_fix() -> None:
+    """A text in the place of the object would be another result."""
+    record = json.loads(json.dumps(WEATHER["gemini"]))
+    record["contents"][2]["parts"][0]["functionResponse"]["response"] = {"x": "s\u2068un"}
+    (finding,) = [f for f in findings(read(record, "gemini")) if f.code == "MYP364"]
+    assert (finding.pointer, finding.fix) == ("/contents/2/parts/0/functionResponse/response", None)
+
+
 def test_a_free_text_of_a_tool_is_an_argument() -> None:
     record = [item("message", role="user", content="Q"), item("custom_tool_call", call_id="1", name="patch", input="*** Begin"), item("custom_tool_call_output", call_id="1", output="ok"), item("message", role="assistant", content="A")]  # fmt: skip
     (call,) = read(record, "codex").messages[1].calls
