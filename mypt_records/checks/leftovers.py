@@ -16,13 +16,15 @@ from mypt_spec.findings import Finding
 # A set in mathematics has letters in braces, and LaTeX the argument of a command.
 _NAME = re.compile(
     r"\{\{ ?[A-Za-z_]{2,30} ?\}\}|\$\{[A-Za-z_]{2,30}\}"
-    r"|(?<![{$\w\\}\])^=])\{[a-z]{2,20}(?:_[a-z]{2,20}){0,3}\}(?![}{\[(^])"
+    r"|(?<![{$\w\\}\])^=/\"'])\{[a-z]{2,20}(?:_[a-z]{2,20}){0,3}\}(?![}{\[(^/\"'])"
 )
 _CODE = re.compile(
     r"[`\\;]|#!|\$[\w(]|\{%|</|\b(?:def|class) \w+ ?[(:{]|^\s*(?:import|return) |\w\("
-    r"|=\s*[\"'{]|\"\s*:"
+    r"|=\s*[\"'{]|\"\s*:|(?:^|[\s(])[\"'\u2018\u201c\u00ab]\w"
     r"|\b(?:template|placeholder|variable|formats?\b|jinja|mustache|handlebars|latex|vue"
-    r"|angular|markdown|code|json|html|prompt)",
+    r"|angular|markdown|code|json|html|prompt|translat|endpoint|routes?\b|path|url|api\b|strings?\b"
+    r"|f-string|yaml|xml|python|javascript|rust\b|script|syntax|brace|bracket|parameter|argument"
+    r"|regex|sql\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOTHING = {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}
