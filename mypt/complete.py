@@ -1,14 +1,39 @@
-"""Answers the scripts of `mypt_cli.completion`: the candidates for a word of a command line."""
+"""Completes all commands in bash, zsh and fish: prints the scripts, and answers them.
+
+A script calls `mypt complete SHELL WORD ...` whenever Tab is pressed, so it is never older than the
+commands. The answer is a line `files` or `words`, which says whether file names fit as well, then a
+line for each candidate, with its help as the shell expects it.
+"""
 
 import os
-from argparse import Action
+import sys
+from argparse import Action, Namespace
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from mypt import table
-from mypt_cli.completion import SHELLS
-from mypt_cli.parser import visible
+from mypt_cli.command import Command
+from mypt_cli.parser import Parser, visible
 
+SHELLS = ("bash", "zsh", "fish")
+_ABOUT = "Print a script that completes mypt and its commands."
 _FILES = ("FILE", "DIR", "PATH", "GLOB", "OUT", "CHECKPOINT", ".jsonl", ".html")
+
+
+def command(name: str) -> Command:
+    """Returns the command that prints a script; `name` is what it is called by."""
+    return Command(name, _ABOUT, __file__, _options, _print_script, quiet="")
+
+
+def _options(out: Parser) -> None:
+    out.group("input")("SHELL", "bash, zsh or fish", dest="shell", choices=SHELLS)
+
+
+def _print_script(options: Namespace) -> int:
+    names = " ".join(["mypt", *(f"mypt-{name}" for name in table.MODULES)])
+    script = Path(__file__).with_suffix(f".{options.shell}").read_text(encoding="utf-8")
+    sys.stdout.write(script.replace("NAMES", names))
+    return 0
 
 
 def complete(arguments: Sequence[str]) -> int:

@@ -22,10 +22,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mypt {__version__}")
         return DONE
     if name in ("completion", "complete"):
-        from mypt.complete import complete
-        from mypt_cli.completion import command as script
+        from mypt import complete
 
-        return complete(args) if name == "complete" else script(f"{PROG} completion", MODULES)(args)
+        script = complete.command(f"{PROG} completion")
+        return complete.complete(args) if name == "complete" else script(args)
     return _unknown(name)
 
 

@@ -237,7 +237,7 @@ ENGINE = [
     if package(module) not in ("mypt", "mypt_model", "mypt_train", "mypt_infer")
     and (not module.startswith(KNOWS) or module == "mypt_spec.adapters.base")
 ]
-PROGRAM = ["mypt_cli.completion", "mypt_lint.settings.options"]  # its name; the default dialect
+PROGRAM = ["mypt_lint.settings.options"]  # the default dialect
 # Tokens of other software, which are facts about its files: they are in no grammar's place.
 FOREIGN = ["mypt_lint.template.source", "mypt_records.checks.control", "mypt_spec.tokenizer.tekken"]
 

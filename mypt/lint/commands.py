@@ -31,10 +31,9 @@ ABOUT = {
 
 def subcommand(name: str) -> Command:
     if name == "completion":
-        from mypt.table import MODULES
-        from mypt_cli.completion import command
+        from mypt.complete import command
 
-        return command(PROG + name, MODULES)
+        return command(PROG + name)
     if name == "server":
         from mypt.lint.options import QUIET, options
 

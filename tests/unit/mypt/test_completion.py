@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from mypt.complete import SHELLS
 from mypt.lint.cli import main
 from mypt.lint.commands import ABOUT
 from mypt.table import MODULES
-from mypt_cli.completion import SHELLS
 from tests.support.children import default_signals
 from tests.support.examples import either
 
