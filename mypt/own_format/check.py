@@ -205,14 +205,14 @@ def _generations(dialect: Dialect, episodes: list[Episode]) -> Result:
 
     decoder, chance, count = Decoder(dialect), random.Random(0), 0
     for episode in episodes:
-        prompt: list[int] = []
+        prompt, begun = list[int](), False
         for segment in dialect.segments(episode):
-            terminal = dialect.table.terminals.get(segment.event.terminal)
-            if terminal is not None and terminal.opens and terminal.by_model:
+            tag = dialect.table.terminals.get(segment.event.terminal)
+            by_model = tag is not None and tag.opens and tag.by_model
+            if by_model or (begun and (tag is None or not tag.opens)):
                 break
             prompt += segment.ids
-            if terminal is not None and terminal.opens and terminal.body_by_model:
-                break
+            begun = begun or (tag is not None and tag.opens != "" and tag.body_by_model)
         if not prompt:
             continue
         try:

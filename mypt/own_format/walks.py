@@ -42,6 +42,11 @@ class Walks:
             if events is None or len(episodes) == count:
                 continue
             messages, findings = messages_of(events, self.dialect.table)
+            adapter, last = self.dialect.adapter, messages[-1]
+            kinds = adapter.prompted({}) - {part.kind for part in last.parts}
+            is_read = isinstance(adapter, Messages) and not adapter.options.only_prompts
+            if is_read and last.role not in self.dialect.table.marks:  # the last answer has these
+                messages[-1] = replace(last, parts=(*(Part(k, "") for k in kinds), *last.parts))
             episode = Episode(self.dialect.name, tuple(map(self._with_options, messages)))
             episode = as_read(episode, self.dialect.table)
             findings = [
