@@ -3,7 +3,7 @@
 store = Store.at("s3://bucket/data")
 store.entries("train")                      what is there, with sizes and ETags
 store.read("a.jsonl", 0, 100, etag=tag)     bytes, refused if the object has changed
-store.open("a.jsonl", etag=tag)             the same as a file, read ahead
+store.open("a.jsonl", etag=tag)             the same as a file
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mypt_cli.errors import UsageError
-from mypt_cli.store.ahead import Ahead
 from mypt_cli.store.backend import Backend, Entry, Fault
+from mypt_cli.store.ranges import Ranges
 from mypt_cli.store.remote import Bucket
 from mypt_cli.urls import fixed, is_pattern, matcher, parts, redacted
 
@@ -126,19 +126,12 @@ class Store:
         return self._call(key, part)
 
     def open(
-        self,
-        key: str,
-        *,
-        etag: str = "",
-        size: int | None = None,
-        piece: int = PIECE,
-        ahead: bool = True,
+        self, key: str, *, etag: str = "", size: int | None = None, piece: int = PIECE
     ) -> io.BufferedReader:
-        """Returns an object as a file to read and seek in.
+        """Returns an object as a file to read and seek in, which holds `piece` bytes.
 
-        With `ahead`, the next piece is fetched while one is read. It refuses to go on when the
-        object changes; with `etag`, also to begin with another one. It holds at most `ahead + 2`
-        pieces of `piece` bytes. With `etag` and `size`, asks nothing before it is read.
+        It refuses to go on when the object changes; with `etag`, also to begin with another one.
+        With `etag` and `size`, asks nothing before it is read.
         """
         entry = self.head(key) if size is None or not etag else Entry(key, size, etag)
         if etag and entry.etag != etag:
@@ -147,7 +140,7 @@ class Store:
         def get(start: int, end: int) -> bytes | memoryview:
             return self._part(key, start, end, entry.etag)
 
-        return io.BufferedReader(Ahead(get, entry.size, piece=piece, ahead=ahead))
+        return io.BufferedReader(Ranges(get, entry.size, piece=piece))
 
     def _call(self, key: str, work: Callable[[], T]) -> T:
         for number in range(1, self._tries + 1):

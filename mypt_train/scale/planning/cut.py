@@ -87,7 +87,7 @@ def _cut(
     if source.remote:
         store, key = locate(source.path)
         length = source.size or 0
-        with store.open(key, etag=source.etag, size=length, piece=HEAD, ahead=False) as stream:
+        with store.open(key, etag=source.etag, size=length, piece=HEAD) as stream:
             cut, at = _places(source, stream, length, size)
         count(length)
         entry = Input(source.path, length, cut, source.compressed, "", source.etag, rules)

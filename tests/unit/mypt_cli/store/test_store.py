@@ -59,7 +59,7 @@ def test_what_changed_is_refused(root: str) -> None:
     store = Store.at(root)
     put(root, "a", b"before" * 1000)
     entry = store.head("a")
-    with store.open("a", piece=100, ahead=False) as file:
+    with store.open("a", piece=100) as file:
         assert file.read(10) == b"beforebefo"
         put(root, "a", b"after!" * 1000)
         assert store.head("a").etag != entry.etag
@@ -71,7 +71,7 @@ def test_what_changed_is_refused(root: str) -> None:
             call("a", etag=entry.etag)
 
 
-def test_objects_are_read_ahead_as_files(root: str) -> None:
+def test_objects_are_read_as_files(root: str) -> None:
     store = Store.at(root)
     data = os.urandom(10_000)
     put(root, "a", data)
@@ -133,7 +133,7 @@ def test_a_call_that_fails_is_made_again(tmp_path: Path, fault: str, number: int
     store = Store("x", backend, sleep=slept.append)
     (tmp_path / "a").write_bytes(CONTENT)
     assert store.read("a") == CONTENT
-    with store.open("a", piece=4, ahead=False) as file:
+    with store.open("a", piece=4) as file:
         assert file.read() == CONTENT
     # No bytes come with the second call, which asks for the size.
     assert len(slept) == (0 if (fault, number) == ("cuts", 2) else 1)
