@@ -163,13 +163,16 @@ class _Items:
     def take_event(self, event: Any, at: str) -> None:
         """Takes a line of a trace; a question that another replaces goes, with all after it."""
         begin, self.current = len(self.messages), at
-        self.take(event if isinstance(event, dict) else 0, at, "user")
-        parent = event.get(self.table.table.get("parent")) if isinstance(event, dict) else None
+        if not isinstance(event, dict):
+            return self.reader.add("MYP104", f"expected an event, got {kind_of(event)}", at)
+        self.take(event, at, "user")
+        parent = event.get(self.table.table.get("parent"))
         if isinstance(parent, str) and [m.role for m in self.messages[begin:]] == ["user"]:
             first = self.questions.setdefault(parent, begin)
             if first < begin:
                 self.notes[_REWOUND, at] = at, begin - first
                 del self.messages[first:begin], self.items[first:begin]
+        return None
 
     def note(self, code: str, kind: str, at: str) -> None:
         """Notes an item; of most codes, the first of a kind, and how many there are."""

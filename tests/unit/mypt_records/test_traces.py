@@ -16,6 +16,7 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.layout import EVENT_KEYS, EVENTS, LINES, layout_of
 from mypt_cli.jsonl.records import record_blocks
 from mypt_convert import Converter
+from mypt_lint.run.shape import guessed
 from mypt_records.checks import findings
 from mypt_records.shapes import read, shape_of
 from mypt_records.shapes.tables import tables
@@ -265,3 +266,8 @@ def test_any_record_is_read(data: st.DataObject) -> None:
     chat = read(record, shape)
     assert Counter(f.code for f in findings(chat)) is not None
     Converter(shape, "qwen3").record(record)
+
+
+def test_a_trace_with_several_faults_is_a_trace() -> None:
+    """A dialect has one error for any list, which is fewer."""
+    assert guessed([[USER, 4, 5, "x", ANSWER]], "mypt", definite=False) == "claude-code"
