@@ -151,8 +151,15 @@ def _tail(
     """Returns the ids that come after an answer with these calls, and the numbers of messages."""
     answer: Message = {"role": "assistant", "content": "" if calls else "!"}
     begun = [*prompter.question, answer | ({"tool_calls": calls} if calls else {})]
-    dialect, (before, _, _) = prompter.dialect, prompter.episode(begun, (), options)
     episode, parsed, sources = prompter.episode([*begun, *messages], (), options)
     ids = prompter.ids(episode, parsed)
-    start = len(_ended(dialect.encode(before, partial=True).ids.tolist(), prompter.format))
-    return ids[start:], indices_of(dialect, episode, sources, len(ids), len(begun))[start:]
+    dialect, encoded = prompter.dialect, prompter.dialect.encode(episode, partial=True)
+    numbers = indices_of(dialect, episode, sources, len(ids), len(begun))
+    first = next(at for at, number in enumerate(numbers) if number >= 0)
+    trained = encoded.loss[:first].nonzero()[0]
+    if not trained.size:  # results are in the message of their calls
+        encoded = dialect.encode(prompter.episode(begun, (), options)[0], partial=True)
+        trained = encoded.loss.nonzero()[0]
+    drawn = int(trained[-1]) + 1  # ids up to where the model stopped
+    start = len(_ended(encoded.ids[:drawn].tolist(), prompter.format))
+    return ids[start:], numbers[start:]

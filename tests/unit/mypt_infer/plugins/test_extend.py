@@ -93,6 +93,21 @@ def test_what_the_model_drew_stays() -> None:
     )
 
 
+def test_options_are_those_of_the_next_prompt() -> None:
+    form, options = prompter("qwen3"), {"enable_thinking": False}
+    messages, tools = CHATS["result"]
+    prompt = form.prompt(messages[:1], tools, options).ids
+    drawn = parts("qwen3", "result")
+    assert drawn is not None
+    begin = form.dialect.table.special["<tool_call>"]
+    ids = [*prompt, *drawn[0][len(drawn[0]) - 1 - drawn[0][::-1].index(begin) :]]
+    out = extend(form, ids, messages[2:], options)
+    assert out.kept == len(ids)
+    text = form.dialect.tokenizer.decode(out.ids[len(ids) :])
+    assert text.startswith("\n<|im_start|>user\n<tool_response>\n5\n</tool_response><|im_end|>\n")
+    assert text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+
+
 @pytest.mark.parametrize(
     ("text", "messages", "problem"),
     [
