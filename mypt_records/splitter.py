@@ -9,6 +9,7 @@ compare them, or if it has calls and no tools, because a text may name these.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import lru_cache, reduce
 from operator import attrgetter, or_
 from typing import Any
@@ -127,7 +128,10 @@ class ChatSplitter(MessageSplitter):
             record["tools"] = 0
         messages = "conversations" if self.sharegpt else "messages"
         record[messages] = [bare_message(message) for message in record[messages]]
-        return [Piece(_shortened(msgspec.json.decode(raw), messages), record)]
+        judged = msgspec.json.decode(raw)
+        with suppress(TypeError, KeyError, AttributeError):  # a key that the types do not have
+            judged = _shortened(msgspec.json.decode(raw), messages)
+        return [Piece(judged, record)]
 
 
 def _shortened(record: dict[str, Any], messages: str) -> dict[str, Any]:
