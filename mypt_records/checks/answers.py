@@ -25,7 +25,8 @@ _ENDS = (
 _BEFORE = f"{ascii_letters}{digits})"  # a comma
 _CUT = re.compile(rf"(?:[{_BEFORE}],| (?:{'|'.join(_ENDS)}))\Z")
 # A line that opens a block, and may say of which language it is, or one that closes it.
-_FENCE = re.compile(r"^[ \t>*+\d.-]*```(?:[ \t]*(?P<word>[\w+#.-]*)\s*$)?", re.MULTILINE)
+_CODE = "python|py|javascript|js|typescript|java|cpp|go|rust|ruby|php|sql|html|css|bash|sh|json"
+_FENCE = re.compile(rf"^[ \t>*+\d.-]*```(?:[ \t]*({_CODE})[ \t\r]*$)?", re.MULTILINE)
 _NESTED = re.compile("```(?i:markdown|md)\\b")  # where fences may be inside of a block
 _END, _WORDS = 150, re.compile(r"(?:(?<= )[A-Za-z',’-]+ ){9}[a-z]+\Z")  # characters; of prose
 _LONG = 100  # characters of a question that an answer may begin with
@@ -62,11 +63,11 @@ def _is_marks(text: str) -> bool:
 
 @prefilter("MYP456", needles=lambda: ["```"])
 def _is_open(text: str) -> bool:
-    """Returns whether a text opens a code block and does not close it."""
-    opened = False
-    for fence in _FENCE.finditer(text) if text.count("```") % 2 and "````" not in text else ():
-        opened = fence["word"] is not None and (not opened or fence["word"].strip() != "")
-    return opened and _NESTED.search(text) is None
+    """Returns whether a text opens a code block of a language, and does not close it."""
+    fences = _FENCE.findall(text)
+    if len(fences) % 2 == 0 or len(fences) < text.count("```") or "````" in text:
+        return False  # one in a line may open or close a block
+    return fences[-1] != "" and _NESTED.search(text) is None
 
 
 @prefilter("MYP456", needles=lambda: [(_BEFORE, ",", "\0"), *(f" {word}\0" for word in _ENDS)])

@@ -18,15 +18,18 @@ from mypt_spec.findings import Finding, regraded
 
 # What stands for a value in the notation of templates and forms; of "<city>", the name is compared.
 _PLACEHOLDER = re.compile(
-    r"\s*(?:\{\{[^{}\n]{1,40}\}\}|\$\{\w{1,40}\}|[<\[](?P<name>[A-Za-z][\w -]{0,40})[>\]]"
-    r"|<?(?i:your)[_-](?i:\w*_)?(?i:key|token|password|id|secret)>?)\s*"
+    r" *(?:\{\{[^{}\n\"]{1,40}\}\}|\$\{\w{1,40}\}|[<\[](?P<name>[A-Za-z][\w -]{0,40})[>\]]"
+    r"|<?(?i:your)[_-](?i:\w*_)?(?i:key|token|password|id|secret)>?) *"
 )
 _NEEDED = re.compile(
     r"(?i)(?:^|_|(?<=[a-z])(?=[A-Z]))(?:city|location|address|country|name|id|email|url|symbol|ticker|date|time"
     r"|user|username|product|phone|number|amount|currency|language)s?$"
 )  # names of arguments that say nothing where they are empty
 # The same, or more, in JSON that is written without blanks.
-ODD_ARGUMENT = re.compile(rb':"(?:\s*"|\\|\s*(?:[<\[{$]|[yY][oO][uU][rR][_-]))')
+ODD_ARGUMENT = re.compile(
+    rb':"(?:(?: |\\[nrt])*"'
+    rb'| *(?:\{\{[^{}"]*\}\}|\$\{|[<\[][A-Za-z][^<>"]*[>\]] *"|<?[yY][oO][uU][rR][_-]))'
+)
 _HINT = 'write an object, as JSON text: "{}" where there are no arguments'
 
 

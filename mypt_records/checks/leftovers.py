@@ -18,6 +18,10 @@ _NAME = re.compile(
     r"\{\{ ?[A-Za-z_]{2,30} ?\}\}|\$\{[A-Za-z_]{2,30}\}"
     r"|(?<![{$\w\\}\])^=/\"'])\{[a-z]{2,20}(?:_[a-z]{2,20}){0,3}\}(?![}{\[(^/\"'])"
 )
+# One of these in braces is certain; of other names, a text has two.
+_SURE = re.compile(
+    r"\{\{.*|\$.*|\{(?:instruction|input|question|query|prompt|response|context)\}", re.DOTALL
+)
 _CODE = re.compile(
     r"[`\\;]|#!|\$[\w(]|\{%|</|\b(?:def|class) \w+ ?[(:{]|^\s*(?:import|return) |\w\("
     r"|=\s*[\"'{]|\"\s*:|(?:^|[\s(])[\"'\u2018\u201c\u00ab]\w"
@@ -36,9 +40,16 @@ _LONGEST = 40  # characters of such a sign, with white space
     needles=lambda: ["{{", ("{", ascii_letters, ascii_letters), "input", "output"],
 )
 def _may_be_left(text: str) -> bool:
-    if not _NAME.search(text):
+    if not _names(text):
         return _is_nothing(text)
     return not _CODE.search(_NAME.sub("", text))
+
+
+def _names(text: str) -> list[re.Match[str]]:
+    """Returns the names in braces that a template has left in a text."""
+    names = [*_NAME.finditer(text)] if "{" in text else []
+    distinct = {match[0] for match in names}
+    return names if len(distinct) > 1 or any(map(_SURE.fullmatch, distinct)) else []
 
 
 def _is_nothing(text: str) -> bool:
@@ -50,8 +61,7 @@ def template_leftover(chat: Chat) -> Iterator[Finding]:
     """Finds names in braces, and signs for an input or output that is not there."""
     messages = [*chat.messages, *chat.rejected]
     texts = [(m, text) for m in messages for text in m.content or () if m.role != "tool"]
-    braced = [(m, text) for m, text in texts if "{" in text.text]
-    names = [(m, text, match) for m, text in braced for match in _NAME.finditer(text.text)]
+    names = [(m, text, match) for m, text in texts for match in _names(text.text)]
     if names:
         outside = "\n".join([_NAME.sub("", text.text) for _, text in texts])
         for message, text, match in names if not _CODE.search(outside) else ():
