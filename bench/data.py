@@ -41,8 +41,8 @@ _TEXTS = {
 WORDS = {language: words.split(" ") for language, words in _TEXTS.items()}
 # What people write among such words: quotes, code, markup, paths, formulas, emoji, other scripts.
 _ODD = """
-"why?" 'no' don't “so” C:\\data\\x \\alpha^2 $x_{i}$ `pip` ``` **bold** ## | <b>now</b> <br/> a<b
-[a](https://b.org/?q=1&p=2) x>=y {"a":[1,2]} {name} [1] 3/4 50% #5 e@example.org — … naïve Größe
+"why?" 'no' don't “so” C:\\data\\x \\alpha^2 $x_{i}$ `pip` ``x`` **bold** ## | <b>now</b> <br/> a<b
+[a](https://b.org/?q=1&p=2) x>=y {"a":[1,2]} {0} [1] 3/4 50% #5 e@example.org — … naïve Größe
 🙂 👩‍💻 ❤️ Łódź москва день 東京 你好,世界 日本語です 한국어 مرحبا שלום नमस्ते สวัสดี Ελλάδα
 """
 ODD = [*_ODD.split(), "\n\n-", "\t1.", "\n\n## Why\n\n", '```python\nprint("hi")\n```']

@@ -53,13 +53,12 @@ def formats_of(text: str, fit: Callable[[str, str], int] = _fit) -> tuple[str, .
 
 def _with_most_tags(names: Iterable[str], text: str) -> tuple[str, ...]:
     """Returns the formats whose tags are most of a text; none where it has no tags."""
+    beginning = text[:_BEGINNING]
+    dialects = {name: mypt_spec.dialect(name) for name in names}
     lengths = {
-        name: sum(
-            len(event.text.strip())
-            for event in mypt_spec.dialect(name).lex(text[:_BEGINNING])
-            if event.terminal != TEXT
-        )
-        for name in names
+        name: sum(len(e.text.strip()) for e in dialect.lex(beginning) if e.terminal != TEXT)
+        for name, dialect in dialects.items()
+        if dialect.table.literals.search(beginning)  # most texts have none
     }
     most = max(lengths.values(), default=0)
     return tuple(name for name, length in lengths.items() if length == most > 0)
