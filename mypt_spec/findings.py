@@ -51,7 +51,8 @@ class Finding:
     is no record); `span` counts code points `[start, end)` inside the string that the pointer
     names, or inside the text; for token ids it counts tokens. `expected` is the exact set of what
     would have been legal there, as spellings in a fixed order. `on_key` says that the pointer means
-    the key and not its value. `name` and `severity` are those of the rule.
+    the key and not its value. `name` and `severity` are those of the rule, and so is a `help` that
+    is not given.
     """
 
     code: str
@@ -69,6 +70,7 @@ class Finding:
         rule = RULES[self.code]
         object.__setattr__(self, "name", rule.name)
         object.__setattr__(self, "severity", rule.severity)
+        object.__setattr__(self, "help", self.help or rule.help)
 
 
 def regraded(finding: Finding, severity: str) -> Finding:
@@ -99,6 +101,7 @@ class Rule:
     sees: str = "episode"
     group: str = ""
     off: bool = False
+    help: str = ""
 
     @property
     def doc(self) -> str:

@@ -276,14 +276,9 @@ def within(episode: Episode, checker: Checker) -> Iterator[Finding]:
     texts = ["".join([f"{t} " for p in m.parts if (t := plain(p.text))]) for m in episode.messages]
     before = list(accumulate(map(len, texts), initial=0))  # characters before each message
     ends = first_ends("".join(texts), {name for _, _, name, _ in mentions if name})
-    hint = (
-        "name what occurs in an earlier context or result; a model that invents sources learns it "
-        "here"
-    )
     for at, part, name, quoted in mentions:
         if name and ends.get(name, before[-1]) >= before[at]:
-            message = f"{quoted} does not occur before it in the episode"
-            yield Finding("MYP604", message, *part.at, help=hint)
+            yield Finding("MYP604", f"{quoted} does not occur before it in the episode", *part.at)
 
 
 def first_ends(text: str, names: Collection[str]) -> dict[str, int]:

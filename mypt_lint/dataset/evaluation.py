@@ -25,7 +25,6 @@ from mypt_spec.findings import Finding
 _FOLDER = Path(__file__).parent / "benchmarks"
 _QUESTIONS = ("question", "prompt", "problem", "instruction", "query", "input")  # keys
 _WORDS = 10  # of questions that also say something where more questions follow
-_REMOVE = "take it out of the training data, or the evaluation measures what the model remembers"
 
 
 class Reserved(NamedTuple):
@@ -100,15 +99,12 @@ class Evaluation:
         for at, key in enumerate(digests.question_digests() if self._questions else (), 1):
             words += len(questions[at - 1][0].split())
             if key in self._questions and (words >= _WORDS or at == len(questions)):
-                message = f"the same questions are evaluated at {self._questions[key]}"
-                hint = "remove it from one of the two: what is trained on measures nothing"
-                yield Finding("MYP603", message, help=hint)
+                where = self._questions[key]
+                yield Finding("MYP603", f"the same questions are evaluated at {where}")
                 break
         for text, pointer in questions if self._prompts else ():
             if digest(text) in self._prompts:
-                hint = "take the episode out of the training data"
-                message = "this prompt is reserved for evaluation"
-                yield Finding("MYP606", message, pointer, help=hint)
+                yield Finding("MYP606", "this prompt is reserved for evaluation", pointer)
 
     def near(self, hashes: Hashes) -> dict[int, int]:
         """Returns the item that a text has most of the passages of, if there is one, by text."""
@@ -120,8 +116,7 @@ class Evaluation:
         return self._index.find(hashes)
 
     def finding(self, item: int) -> Finding:
-        code, message = self._items[item]
-        return Finding(code, message, help=_REMOVE)
+        return Finding(*self._items[item])
 
 
 @cache

@@ -103,39 +103,33 @@ class FileCounts:
                     message = f"{share} are one and the same"
                     yield Finding("MYP607", message, help="vary it, or drop some")
                 elif isinstance(text, str) and count >= _ALIKE * self._answers:
-                    message = f"{share} begin with {text!r}"
-                    yield Finding("MYP622", message, help="vary their beginnings, or drop some")
+                    yield Finding("MYP622", f"{share} begin with {text!r}")
         if many and _SOME <= self._thinking / self._answers <= 1 - _SOME:
             message = f"{self._thinking} of {self._answers} final answers have thoughts"
-            hint = "say in each record whether thoughts are wanted, or keep one of the two kinds"
-            yield Finding("MYP621", message, help=hint)
+            yield Finding("MYP621", message)
         for name, row in [*self._otherwise.items()][:1]:
             others = f" and {len(self._otherwise) - 1} more" if len(self._otherwise) > 1 else ""
             message = f"the parameters of {name!r}{others} in record {row} are not those in record"
-            hint = "a server has one definition of a tool: rename one, or drop its records"
-            yield Finding("MYP623", f"{message} {self._tools[name][1]}", help=hint)
+            yield Finding("MYP623", f"{message} {self._tools[name][1]}")
         if self._records < _FEW:
             message = f"the file has less than {_FEW} records, with which providers do not train"
-            yield Finding("MYP270", message, help="add records")
+            yield Finding("MYP270", message)
 
     def _biased(self) -> Iterator[Finding]:
         pairs = self._longer + self._shorter
-        advice = "balance the lengths, or use a loss that is normalised by length"
         if pairs >= _PAIRS and self._longer >= _LONGER * pairs:
             share = f"{self._longer / pairs:.0%} of {pairs} pairs"
-            yield Finding("MYP617", f"the chosen answer is longer in {share}", help=advice)
+            yield Finding("MYP617", f"the chosen answer is longer in {share}")
         bad, good = self._lengths.sum(axis=1).tolist()
         if min(bad, good) >= _PAIRS:
             below = np.cumsum(self._lengths[0]) - self._lengths[0] / 2
             chance = float(below @ self._lengths[1]) / (bad * good)
             if chance >= _LONGER:
                 message = f"a good answer is longer than a bad one in {chance:.0%} of all pairs"
-                yield Finding("MYP617", message, help=advice)
+                yield Finding("MYP617", message)
         rare, total = min(bad, good), bad + good
         if total >= _PAIRS and 0 < rare < _RARE * total:
-            message = f"{good} labels are true and {bad} are false"
-            hint = "weigh them in the trainer (desirable_weight, undesirable_weight in TRL)"
-            yield Finding("MYP618", message, help=hint)
+            yield Finding("MYP618", f"{good} labels are true and {bad} are false")
 
     def _missing(self) -> Iterator[Finding]:
         if len(self._key_sets) >= _KEY_SETS:
@@ -149,8 +143,7 @@ class FileCounts:
                     f"{key} is in {total - missing} of {total} records; the first without it is "
                     f"record {min(row for _, row in without)}"
                 )
-                hint = "add it (a key without a value has null), or drop the records"
-                yield Finding("MYP619", message, help=hint)
+                yield Finding("MYP619", message)
 
 
 def _length(messages: Iterable[Message]) -> int:

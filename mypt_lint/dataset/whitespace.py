@@ -11,9 +11,10 @@ from unicodedata import combining, normalize
 from mypt_lint.dataset.fingerprints import nfc
 from mypt_lint.places.json_edit import in_common
 from mypt_records.chat import Chat
+from mypt_records.fixes import replaced
 from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.episode import Episode
-from mypt_spec.findings import Finding, Fix
+from mypt_spec.findings import Finding
 from mypt_spec.table import TokenTable
 
 CODES = frozenset({"MYP608", "MYP609"})
@@ -60,7 +61,7 @@ def _spaced(text: str, pointer: str) -> Iterator[Finding]:
         if part
     ]
     span = (0, first) if first else (last, len(text))
-    fix = _replaced("take the white space away", pointer, text[first:last])
+    fix = replaced(pointer, text[first:last], "take the white space away", safe=False)
     message, hint = f"the text {' and '.join(ends)}", "take it away, unless it is meant"
     yield Finding("MYP608", message, pointer, span, help=hint, fix=fix)
 
@@ -78,13 +79,8 @@ def _composed(text: str, pointer: str) -> Iterator[Finding]:
         end += 1
     part = text[at:end]
     message = f'"{part}" is spelled {_hex(part)}; in NFC it is {_hex(normalize("NFC", part))}'
-    fix = _replaced("write the text in NFC", pointer, new)
-    hint = "normalise texts to NFC where they are made"
-    yield Finding("MYP609", message, pointer, (at, end), help=hint, fix=fix)
-
-
-def _replaced(title: str, pointer: str, text: str) -> Fix:
-    return Fix(title, False, patch=({"op": "replace", "path": pointer, "value": text},))
+    fix = replaced(pointer, new, "write the text in NFC", safe=False)
+    yield Finding("MYP609", message, pointer, (at, end), fix=fix)
 
 
 def _hex(text: str) -> str:

@@ -83,7 +83,6 @@ def _has_script(text: str) -> bool:
 @check("MYP454")
 def no_answer(chat: Chat) -> Iterator[Finding]:
     """Finds answers that copy the question, and those of a few punctuation marks."""
-    hint = "write an answer, or drop the record"
     roles = {message.role for message in chat.messages}
     for before, message in zip(chat.messages, chat.messages[1:], strict=False):
         text = message.text.strip()
@@ -91,11 +90,11 @@ def no_answer(chat: Chat) -> Iterator[Finding]:
             continue
         at = message.content[0].at
         if _is_marks(message.text):
-            yield Finding("MYP454", f"the {message.alias} message is only {text!r}", at, help=hint)
+            yield Finding("MYP454", f"the {message.alias} message is only {text!r}", at)
         copied = before.role == "user" and text == before.text.strip() and "system" not in roles
         if copied and len(text) >= COPY and " " in text:
             why = f"the {message.alias} message copies the question"
-            yield Finding("MYP454", why, at, help=hint)
+            yield Finding("MYP454", why, at)
 
 
 @check("MYP463")
@@ -105,8 +104,7 @@ def thought_is_answer(chat: Chat) -> Iterator[Finding]:
         answer = message.text.strip()
         if answer and any(thought.text.strip() == answer for thought in message.thoughts):
             why = f"the thought of the {message.alias} message is the same text as its answer"
-            hint = "delete the thought, or write the one that led to the answer"
-            yield Finding("MYP463", why, message.thoughts[0].at, help=hint)
+            yield Finding("MYP463", why, message.thoughts[0].at)
             return
 
 
@@ -118,9 +116,7 @@ def unfinished_answer(chat: Chat) -> Iterator[Finding]:
         if (is_open := _is_open(text.text)) or _is_cut(text.text):
             what = "a code block" if is_open else "a sentence"
             why = f"the answer ends with {text.text[-20:]!r}, in the middle of {what}"
-            hint = "generate it again with more tokens, or drop the record"
-            span = len(text.text) - 1, len(text.text)
-            yield Finding("MYP456", why, text.at, span, help=hint)
+            yield Finding("MYP456", why, text.at, (len(text.text) - 1, len(text.text)))
 
 
 @check("MYP457")
@@ -133,8 +129,7 @@ def another_script(chat: Chat) -> Iterator[Finding]:
     message, text = texts[number]
     if not any(first("languages", other.text) for _, other in texts):
         why = f"the {message.alias} message is {name}, and nothing else is"
-        hint = "answer in the language of the question, or say in it why not"
-        yield Finding("MYP457", why, text.at, help=hint)
+        yield Finding("MYP457", why, text.at)
 
 
 @prefilter("MYP330")
@@ -150,7 +145,7 @@ def unended_answer(chat: Chat) -> Iterator[Finding]:
     for text in (last.content or ())[-1:] if last.role == "assistant" and not last.calls else ():
         if _has_no_end(text.text):
             why = f"the answer ends with {text.text[-20:]!r}, and not with a sentence"
-            yield Finding("MYP330", why, text.at, help="is it cut off?")
+            yield Finding("MYP330", why, text.at)
 
 
 @prefilter("MYP331", least=_LONG)
@@ -169,4 +164,4 @@ def answer_repeats_question(chat: Chat) -> Iterator[Finding]:
             if begins or ends:
                 what = "begins with the whole question" if begins else "is the text of the question"
                 why = f"the {message.alias} message {what}"
-                yield Finding("MYP331", why, message.content[0].at, help="write an answer")
+                yield Finding("MYP331", why, message.content[0].at)

@@ -80,8 +80,7 @@ def parallel_calls(chat: Chat) -> Iterator[Finding]:
     for message in chat.messages if forbidden else ():
         if len(message.calls) > 1:
             why = f"{len(message.calls)} calls at once, and parallel_tool_calls is false"
-            hint = "give each call a message of its own, or allow parallel calls"
-            yield Finding("MYP139", why, message.at, help=hint)
+            yield Finding("MYP139", why, message.at)
             break
 
 
@@ -122,8 +121,7 @@ def calls_without_tools(chat: Chat) -> Iterator[Finding]:
         return
     texts = [t.text for m, t in chat.texts(rejected=False) if m.role in ("system", "developer")]
     if not all(any(call.name.text in text for text in texts) for call in calls(chat)):
-        hint = 'add "tools": without definitions, the model learns names that it cannot know'
-        yield Finding("MYP134", "a call, and no tools are declared", first.at, help=hint)
+        yield Finding("MYP134", "a call, and no tools are declared", first.at)
 
 
 def in_text(source: JsonValue) -> bool:
@@ -242,8 +240,7 @@ def placeholder_argument(chat: Chat) -> Iterator[Finding]:
             if item.strip() or is_needed:
                 what = f"the placeholder {item.strip()!r}" if item.strip() else "blank"
                 why = f"the argument {key!r} of {call.name.text!r} is {what}"
-                hint = "call the tool with a value, or ask for it first"
-                yield located("MYP327", why, source, f"/{escape(key)}", hint=hint)
+                yield located("MYP327", why, source, f"/{escape(key)}")
                 break
 
 
@@ -267,6 +264,4 @@ def null_padding(chat: Chat) -> Iterator[Finding]:
         if padded:
             keys = ", ".join(map(repr, padded[:5])) + ", ..." * (len(padded) > 5)
             message = f"{call.name.text!r} has no parameter {keys}: null pads the arguments"
-            hint = "leave out what is null: tables give the keys of all tools to each row"
-            at = f"/{escape(padded[0])}"
-            yield located("MYP357", message, source, at, hint=hint, on_key=True)
+            yield located("MYP357", message, source, f"/{escape(padded[0])}", on_key=True)

@@ -104,9 +104,8 @@ def wrong_encoding(chat: Chat) -> Iterator[Finding]:
         if odd(text.text) and (match := re.search(_BROKEN, text.text)):
             quoted = "U+FFFD" if match[0] == "\ufffd" else repr(match[0])
             fault = f"{quoted} in the {message.alias} message: it was read in the wrong encoding"
-            hint = "read the source again, as UTF-8, or drop the record"
             fix = _fix(text, reread(text.text), "read it as UTF-8")
-            yield Finding("MYP363", fault, text.at, match.span(), help=hint, fix=fix)
+            yield Finding("MYP363", fault, text.at, match.span(), fix=fix)
 
 
 @check("MYP364")
@@ -116,9 +115,8 @@ def invisible_character(chat: Chat) -> Iterator[Finding]:
         match = re.search(_INVISIBLE, text.text) if odd(text.text) else None
         if match and not re.search(_NEEDS, text.text):
             fault = f"U+{ord(match[0][0]):04X} in the {message.alias} message is invisible"
-            hint = "delete it: the model sees what no reader of the text does"
             fix = _fix(text, re.sub(_INVISIBLE, "", text.text), "delete invisible characters")
-            yield Finding("MYP364", fault, text.at, match.span(), help=hint, fix=fix)
+            yield Finding("MYP364", fault, text.at, match.span(), fix=fix)
 
 
 @check("MYP452")
@@ -170,8 +168,7 @@ def lookalike_letters(chat: Chat) -> Iterator[Finding]:
         if _has_lookalikes(text.text):
             word = next(re.finditer(_MIXED, text.text))
             fault = f"{word[0]!a} in the {message.alias} message, and others, mix alphabets"
-            hint = "write Latin letters in Latin words"
-            yield Finding("MYP462", fault, text.at, word.span(), help=hint)
+            yield Finding("MYP462", fault, text.at, word.span())
 
 
 def reread(text: str) -> str:

@@ -50,5 +50,4 @@ def escaped_text(chat: Chat) -> Iterator[Finding]:
         topic = "escaping" if match and _TWICE.match(match[0]) else "markup"
         if match and not any(first(topic, t.text) for _, t in chat.texts()):
             why = f"`{match[0]}` in the {message.alias} message is an escape, in a plain text"
-            hint = "unescape the text where the record is written, or drop the record"
-            yield Finding("MYP459", why, text.at, match.span(), help=hint)
+            yield Finding("MYP459", why, text.at, match.span())

@@ -42,8 +42,7 @@ def second_system(chat: Chat) -> Iterator[Finding]:
     for before, message in pairwise(head):
         if message.role == before.role:
             text = f"a second {message.alias} message at the beginning"
-            hint = "join the two: many chat templates refuse the second, or leave one out"
-            yield regraded(Finding("MYP209", text, message.at, help=hint), "warning")
+            yield regraded(Finding("MYP209", text, message.at), "warning")
 
 
 @check("MYP251")
@@ -65,8 +64,7 @@ def nothing_trained(chat: Chat) -> Iterator[Finding]:
     weights = (m.weight is not None and m.weight.value for m in chat.messages)
     if answers and not any(trained) and not any(weights):
         text = "no message of this record is trained: the model has nothing to learn from it"
-        hint = "give an answer a weight above 0, or drop the record"
-        yield Finding("MYP501", text, help=hint)
+        yield Finding("MYP501", text)
 
 
 @check("MYP133")
@@ -76,10 +74,7 @@ def partial_weight(chat: Chat) -> Iterator[Finding]:
     for weight, role in weights:
         one = weight.value.__class__ is not bool and weight.value == 1 and role == "assistant"
         if weight.at.endswith("/weight") and not one and (weight.value or weight.value is False):
-            hint = "mypt-prepare takes it; OpenAI and Mistral refuse it"
-            yield Finding(
-                "MYP133", "a weight that is not 0, or 1 of an answer", weight.at, help=hint
-            )
+            yield Finding("MYP133", "a weight that is not 0, or 1 of an answer", weight.at)
             return
 
 

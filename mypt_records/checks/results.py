@@ -132,7 +132,7 @@ def call_answered_twice(chat: Chat) -> Iterator[Finding]:
                 continue
             if call_id.text in answered and ids.count(call_id.text) == 1:
                 message = f"the call {call_id.text!r} has a result already"
-                yield Finding("MYP349", message, call_id.at, help="one result a call")
+                yield Finding("MYP349", message, call_id.at)
             answered.add(call_id.text)
 
 
@@ -162,7 +162,7 @@ def duplicate_call_id(chat: Chat) -> Iterator[Finding]:
             text, before = call_id.text, ids.get(call_id.text)
             counts[text] += 1
             fault = f"the id {text!r} is that of an earlier call, too"
-            finding = Finding("MYP351", fault, call_id.at, help="give each call its own id")
+            finding = Finding("MYP351", fault, call_id.at)
             if counts[text] == 2:
                 yield replace(finding, message=f"the id {text!r} is there twice in one message")
             elif before is None or counts[text] > 2 or chat.rejected:
@@ -185,9 +185,7 @@ def result_without_id(chat: Chat) -> Iterator[Finding]:
         reason = f"{len(one.calls)} calls are open" if several else "the call before it has an id"
         for result in one.results:
             if result.answers is None:
-                hint = 'give it the "tool_call_id" of its call'
-                message = f"{reason}, and this result has no id"
-                finding = Finding("MYP352", message, result.at, help=hint)
+                finding = Finding("MYP352", f"{reason}, and this result has no id", result.at)
                 yield finding if several else regraded(finding, "warning")
 
 
@@ -222,6 +220,5 @@ def broken_result(chat: Chat) -> Iterator[Finding]:
     for message in chat.messages:
         text = message.content[0] if message.content and message.role == "tool" else None
         if text is not None and (why := _broken(text.text)):
-            hint = "write what the tool sends, as JSON text"
-            yield Finding("MYP326", f"the result {why}", text.at, help=hint)
+            yield Finding("MYP326", f"the result {why}", text.at)
             return

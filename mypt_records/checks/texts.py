@@ -1,6 +1,7 @@
 """Finds questions and answers that say nothing, and answers not in the format asked for."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
@@ -14,8 +15,9 @@ _ROLES = ("user", "assistant")  # of messages that must say something
 _HINTS = {"tool": 'say so in words, such as "no output", if the tool returned nothing'}
 
 
-def _silent(chat: Chat, code: str, what: str, *, blank: bool) -> Iterator[Finding]:
-    """Finds messages with no text, or with `blank` text; `what` says what they are."""
+def _silent(code: str, what: str, chat: Chat) -> Iterator[Finding]:
+    """Finds messages with no text, or for MYP314 with a blank one; `what` says what they are."""
+    blank = code == "MYP314"
     first = next((m for m in chat.messages if m.role == "user"), None)
     others: set[str] = set()
     for message in (*chat.messages, *chat.rejected):
@@ -36,16 +38,8 @@ def _silent(chat: Chat, code: str, what: str, *, blank: bool) -> Iterator[Findin
             yield Finding(code, why, at, help="write what was said, or drop the record")
 
 
-@check("MYP214")
-def empty_message(chat: Chat) -> Iterator[Finding]:
-    """Finds questions and answers that are empty."""
-    return _silent(chat, "MYP214", "is empty", blank=False)
-
-
-@check("MYP314")
-def blank_message(chat: Chat) -> Iterator[Finding]:
-    """Finds questions and answers that are nothing but white space."""
-    return _silent(chat, "MYP314", "is nothing but white space", blank=True)
+for _code, _what in (("MYP214", "is empty"), ("MYP314", "is nothing but white space")):
+    check(_code)(partial(_silent, _code, _what))
 
 
 @check("MYP342")

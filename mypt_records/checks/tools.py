@@ -30,8 +30,7 @@ def refused_name(chat: Chat) -> Iterator[Finding]:
     for tool in chat.tools or ():
         if tool.name is not None and not TOOL_NAME.fullmatch(tool.name.text):
             message = f"APIs refuse the tool name {tool.name.text[:70]!r}"
-            hint = "use letters, digits, _ and -, at most 64 of them, here and in its calls"
-            yield located("MYP131", message, tool.name, hint=hint)
+            yield located("MYP131", message, tool.name)
 
 
 @check("MYP102")

@@ -46,9 +46,7 @@ def repeated_text(chat: Chat) -> Iterator[Finding]:
         if period:
             size = len(text.text)
             why = f"the {message.alias} message ends with the same {times} times over"
-            hint = "cut it, or drop the record: a model that learns it does not stop"
-            span = size - period * times, size
-            yield Finding("MYP365", why, text.at, span, help=hint)
+            yield Finding("MYP365", why, text.at, (size - period * times, size))
 
 
 def _in_texts(names: list[str], chat: Chat) -> Iterator[Finding]:

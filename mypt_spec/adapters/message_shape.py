@@ -136,9 +136,7 @@ def incomplete_tools(missing: list[str], at: Place) -> Iterator[Finding]:
     """Yields a finding for what the text of the tools does not say, if anything is `missing`."""
     if missing:
         message = f"the text of the tools does not say {', '.join(missing[:5])}"
-        hint = "nothing is to be done, unless the model must know it: then describe it in words"
-        more = ", ..." * (len(missing) > 5)
-        yield Finding("MYP360", message + more, *at, help=hint)
+        yield Finding("MYP360", message + ", ..." * (len(missing) > 5), *at)
 
 
 def with_moved_weights(message: ChatMessage, opener: Terminal) -> ChatMessage:

@@ -197,6 +197,5 @@ def unsayable(
     try:
         write(context.episode, context.table)
     except ValueError as error:
-        hint = "write it in the order that records have, unless nobody needs a record of it"
-        out.append(Finding("MYP258", str(error), help=hint))
+        out.append(Finding("MYP258", str(error)))
     return out

@@ -118,8 +118,7 @@ def unanswered(
 
 def twice(ident: str | None, at: Place) -> Finding:
     """Returns the finding of an id that two calls of one message have."""
-    message = f"the id {ident!r} occurs twice in one message"
-    return Finding("MYP351", message, *at, help="give each call its own id")
+    return Finding("MYP351", f"the id {ident!r} occurs twice in one message", *at)
 
 
 def _placed_calls(part: Part, body: str) -> list[_PlacedCall]:

@@ -152,13 +152,12 @@ def _results(
                 yield Finding("MYP310", problem, *place, help=hint)
             elif id(match) not in waiting:
                 problem = f"the call {call_id!r} has a result already"
-                yield Finding("MYP349", problem, *place, help="one result a call")
+                yield Finding("MYP349", problem, *place)
         elif len(waiting) == 1:
             match = next(iter(waiting.values()))
         elif waiting:
             problem = f"{len(waiting)} calls are open, and this result has no id"
-            hint = 'give it the "tool_call_id" of its call'
-            yield Finding("MYP352", problem, *result.at, help=hint)
+            yield Finding("MYP352", problem, *result.at)
             return
         else:
             problem = "every call before it has its result"
@@ -199,17 +198,17 @@ def _reasoning(context: Context) -> Iterator[Finding]:
     for part in [p for m in context.episode.messages for p in m.parts]:
         if part.kind == "self_reflection" and meta.get("self_reflection_enabled") is False:
             problem = '"self_reflection_enabled" is false, and this is a self-reflection'
-            yield Finding("MYP347", problem, *part.at, help="delete it, or set the flag")
+            yield Finding("MYP347", problem, *part.at)
         if part.kind != "reasoning":
             continue
         if meta.get("reasoning_effort") == "none":
             problem = 'the effort is "none", which means no reasoning'
-            yield Finding("MYP346", problem, *part.at, help="delete it, or state its effort")
+            yield Finding("MYP346", problem, *part.at)
         if isinstance(budget, int) and not next(faults(part.text), None):
             length = len(context.tokenizer.encode(part.text))
             if length > budget:
                 problem = f"the reasoning has {length} tokens, the budget is {budget}"
-                yield Finding("MYP345", problem, *part.at, help="shorten it, or raise the budget")
+                yield Finding("MYP345", problem, *part.at)
 
 
 def _answer(context: Context, patience: Patience) -> Iterator[Finding]:

@@ -218,6 +218,12 @@ def test_names_are_unique() -> None:
     assert len(set(summaries)) == len(summaries)
 
 
+def test_a_finding_has_the_help_of_its_rule_unless_it_has_its_own() -> None:
+    code = next(code for code, rule in RULES.items() if rule.help)
+    assert Finding(code, "what").help == RULES[code].help
+    assert Finding(code, "what", help="another").help == "another"
+
+
 def test_pages_and_rows_belong_together() -> None:
     folder = Path(mypt_spec.rules.__file__).parent / "pages"
     assert sorted(path.stem for path in folder.glob("*.md")) == sorted(RULES)
