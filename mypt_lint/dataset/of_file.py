@@ -27,7 +27,12 @@ _BINS = 8  # bins of lengths from one power of two to the next
 _COMMON = 0.95  # the share of records that have a key
 _SYSTEM = "a system prompt"
 _SAME, _ALIKE = 0.2, 0.25  # shares of answers that are one, and that begin alike
-_OPENING = re.compile(r"\W*([^.,!?:;。，！？：]{2,40})[.,!?:;。，！？：]")
+# Code and JSON begin as their language does.
+_OPENING = re.compile(r"[^\w{\[<`]*(?![{\[<`])([^.,!?:;。，！？：]{2,40})[.,!?:;。，！？：]")
+# A prompt that says whether thoughts are wanted.
+_SAYS = re.compile(
+    r"(?i)/(?:no_?)?think\b|\b(?:think|reason)ing(?: \w+)?:? (?:on|off|low|medium|high)\b"
+)
 _PHRASE, _LONG = 20, 40  # characters of answers that are no labels, or more than an opening
 _OPENINGS, _TOOLS = 1 << 16, 1 << 12  # that are counted
 _SOME = 0.02  # the share of answers with thoughts, or without, that is no accident
@@ -43,7 +48,8 @@ class FileCounts:
         self._lengths = np.zeros((2, 64 * _BINS), np.int64)  # of bad and good answers
         self._key_sets: dict[tuple[str, ...], list[int]] = {}  # count, first row
         self._openings = Counter[str | int](), Counter[str | int]()  # and hashes of whole answers
-        self._answers = self._thinking = self._records = 0
+        self._answers = self._records = 0
+        self._thinking = [0, 0]  # answers without and with thoughts, where no prompt says which
         self._tools: dict[str, tuple[int, int]] = {}  # hash of the parameters, row
         self._otherwise: dict[str, int] = {}  # row of another definition
 
@@ -67,11 +73,14 @@ class FileCounts:
         if not isinstance(unit, Chat):
             return
         last = next((m for m in reversed(unit.messages) if m.role == "assistant"), None)
-        if last is not None and final is not None and "chat_template_kwargs" not in unit.extras:
-            self._thinking += bool(last.thoughts) or last.text.lstrip().startswith(THOUGHT_TAGS[0])
+        says = any(_SAYS.search(m.text) for m in unit.messages if m.role in ("system", "user"))
+        if last and final is not None and not says and "chat_template_kwargs" not in unit.extras:
+            tagged = last.text.lstrip().startswith(THOUGHT_TAGS[0])
+            self._thinking[bool(last.thoughts) or tagged] += 1
         for tool in unit.tools or () if len(self._tools) < _TOOLS else ():
             if tool.name is not None:
-                shown = hash(repr(tool.parameters and tool.parameters.value))
+                parameters = tool.parameters and tool.parameters.value
+                shown = hash(json.dumps(parameters, sort_keys=True, default=repr))
                 if self._tools.setdefault(tool.name.text, (shown, row))[0] != shown:
                     self._otherwise.setdefault(tool.name.text, row)
         if unit.rejected:
@@ -104,8 +113,9 @@ class FileCounts:
                     yield Finding("MYP607", message, help="vary it, or drop some")
                 elif isinstance(text, str) and count >= _ALIKE * self._answers:
                     yield Finding("MYP622", f"{share} begin with {text!r}")
-        if many and _SOME <= self._thinking / self._answers <= 1 - _SOME:
-            message = f"{self._thinking} of {self._answers} final answers have thoughts"
+        counted = sum(self._thinking)
+        if counted >= _MANY and min(self._thinking) >= _SOME * counted:
+            message = f"{self._thinking[1]} of {counted} final answers have thoughts"
             yield Finding("MYP621", message)
         for name, row in [*self._otherwise.items()][:1]:
             others = f" and {len(self._otherwise) - 1} more" if len(self._otherwise) > 1 else ""

@@ -22,7 +22,7 @@ _PLACEHOLDER = re.compile(
     r"|<?(?i:your)[_-](?i:\w*_)?(?i:key|token|password|id|secret)>?) *"
 )
 _NEEDED = re.compile(
-    r"(?i)(?:^|_|(?<=[a-z])(?=[A-Z]))(?:city|location|address|country|name|id|email|url|symbol|ticker|date|time"
+    r"(?:^|_|(?<=[a-z])(?=[A-Z]))(?i:city|location|address|country|name|id|email|url|symbol|ticker|date|time"
     r"|user|username|product|phone|number|amount|currency|language)s?$"
 )  # names of arguments that say nothing where they are empty
 # The same, or more, in JSON that is written without blanks.

@@ -15,7 +15,7 @@ from mypt_spec.findings import Finding
 
 # A set in mathematics has letters in braces, and LaTeX the argument of a command.
 _NAME = re.compile(
-    r"\{\{ ?[A-Za-z_]{2,30} ?\}\}|\$\{[A-Za-z_]{2,30}\}"
+    r"\{\{ ?[A-Za-z_]{2,30} ?\}\}|\$\{[a-z][A-Za-z_]{1,29}\}"
     r"|(?<![{$\w\\}\])^=/\"'])\{[a-z]{2,20}(?:_[a-z]{2,20}){0,3}\}(?![}{\[(^/\"'])"
 )
 # One of these in braces is certain; of other names, a text has two.
@@ -28,7 +28,7 @@ _CODE = re.compile(
     r"|\b(?:template|placeholder|variable|formats?\b|jinja|mustache|handlebars|latex|vue"
     r"|angular|markdown|code|json|html|prompt|translat|endpoint|routes?\b|path|url|api\b|strings?\b"
     r"|f-string|yaml|xml|python|javascript|rust\b|script|syntax|brace|bracket|parameter|argument"
-    r"|regex|sql\b)",
+    r"|regex|sql\b|\bmerge|personali[sz]|workflow|shell\b|environment)",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOTHING = {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}

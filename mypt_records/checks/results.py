@@ -21,6 +21,11 @@ _OBJECT = "[object Object]"
 # A program may say at the end that it has left something out.
 _SHORTENED = re.compile(r"(?i:truncat|omitted|\.\.\.|…|\bmore\b)")
 _END = 60  # characters
+# Tools that show a part of a file, or what a program printed.
+_SHOWS = re.compile(
+    r"(?:^|[_.-]|(?<=[a-z])(?=[A-Z]))(?i:i?python|code|exec|bash|shell|terminal|command|cmd|run|read"
+    r"|view|open|files?|fetch|browse|head|tail|grep|jupyter|repl|notebook|editor|logs?)(?![a-z])"
+)
 _decode = json.JSONDecoder(strict=False).raw_decode
 _LISTED = "/tool_calls/"  # in the pointer of a call that is no text
 # An id that no counter made: letters after digits, such as `call_9xK2p0Qd`.
@@ -217,8 +222,10 @@ def _broken(text: str) -> str:
 @check("MYP326")
 def broken_result(chat: Chat) -> Iterator[Finding]:
     """Finds the first result that is cut off, or no text that a tool would send."""
-    for message in chat.messages:
-        text = message.content[0] if message.content and message.role == "tool" else None
-        if text is not None and (why := _broken(text.text)):
-            yield Finding("MYP326", f"the result {why}", text.at)
+    results = [(_call_of(one, result), result) for one in rounds(chat) for result in one.results]
+    for call, message in results:
+        if not message.content or (call is not None and _SHOWS.search(call.name.text)):
+            continue
+        if why := _broken(message.content[0].text):
+            yield Finding("MYP326", f"the result {why}", message.content[0].at)
             return

@@ -146,13 +146,13 @@ def labelled(text: str, label: bool) -> Record:
     return {"prompt": "Q", "completion": text, "label": label}
 
 
-def thought(i: int, thinks: bool) -> Record:
+def thought(i: int, thinks: bool, asked: str = "") -> Record:
     said = assistant(f"{i}", **({"reasoning_content": f"It is {i}."} if thinks else {}))
-    return build.chat(user(f"{i}"), said)
+    return build.chat(user(f"{i} {asked}"), said)
 
 
-def declared(i: int, argument: str) -> Record:
-    schema = {"type": "object", "properties": {argument: {"type": "string"}}}
+def declared(i: int, *arguments: str) -> Record:
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in arguments}}
     tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
     return chat(f"{i}", f"{i}", tools=[tool])
 
@@ -175,8 +175,13 @@ def declared(i: int, argument: str) -> Record:
         ([chat(f"{i}", f"Certainly! {RIVER} {i}" if i % 4 else f"{i}") for i in range(29)], ""),
         ([thought(i, i % 5 == 0) for i in range(30)], "MYP621"),
         ([thought(i, i > 0) for i in range(60)], ""),
+        ([thought(i, i % 2 == 0, ("/think", "/no_think")[i % 2]) for i in range(30)], ""),
+        ([thought(i, i % 2 == 0, f"Reasoning: {('high', 'off')[i % 2]}") for i in range(30)], ""),
+        ([chat(f"{i}", f'{{"label": "{RIVER}", "n": {i}}}') for i in range(30)], ""),
+        ([chat(f"{i}", f"```python\nimport os, sys\nprint('{RIVER} {i}')```") for i in range(30)], ""),
         ([declared(i, "b" if i == 7 else "a") for i in range(10)], "MYP623"),
         ([declared(i, "a") for i in range(10)], ""),
+        ([declared(i, *("ab" if i % 2 else "ba")) for i in range(10)], ""),
         ([chat(f"{i}", f"{i}") for i in range(9)], ""),
     ],
 )  # fmt: skip

@@ -171,6 +171,8 @@ def codes(*messages: dict[str, Any], **more: Any) -> list[str]:
         ("Where is it?", "Dear {name}, in Rome.", ""),
         ("Where is it?", "I am {question}.", "MYP358"),
         ("Where is it?", "Dear ${name}, in Rome.", "MYP358"),
+        ("Where is it?", "In ${HOME}, as always.", ""),
+        ("Which merge tags are there?", "Write {first_name} or {last_name}.", ""),
         ("Where is it?", "It is in the set {a, b} or {ab}(c).", ""),
         ("Where is it?", "It is at /users/{id}/posts/{post_id}.", ""),
         ("Say 'Hello, {name}!' to them.", "Hello, {name}!", ""),
@@ -180,6 +182,7 @@ def codes(*messages: dict[str, Any], **more: Any) -> list[str]:
         ("Can you return it?", "undefined", "MYP460"),
         ("Where is it?", "Sure! Here is the rewritten response:\n\nIn Rome.", "MYP461"),
         ("Rewrite it.", "Sure! Here is the rewritten response:\n\nIn Rome.", ""),
+        ("Make it more formal.", "Sure! Here is the revised text:\n\nIn Rome.", ""),
         ("Where is it?", "In Rome. (Note: this is generated for training.)", "MYP461"),
         ("Where is it?", "Rome.\nLog in\nSign up\nPrivacy policy", "MYP461"),
         ("Which objects of HTML?", "Rome.\nLog in\nSign up\nPrivacy policy", ""),
@@ -228,6 +231,31 @@ def test_calls_and_results(result: str, arguments: str, code: str) -> None:
     assert [item.finding.code for _, found in items for item in found] == codes(
         *messages, tools=tools
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        *[(name, "") for name in ("Bash", "execute_code", "run_terminal_cmd", "WebFetch")],
+        *[(name, "MYP326") for name in ("spread", "get_weather", "readable")],
+    ],
+)
+def test_tools_that_show_a_part_of_a_text(name: str, code: str) -> None:
+    """What a program printed, or the first lines of a file, is a result as it was."""
+    tools = [{"type": "function", "function": {"name": name}}]
+    for result in ("{'degrees': 21, 'rain': False}", '{\n  "name": "app",\n  "version": "1.0",'):
+        asked = assistant(None, tool_calls=[call(name, '{"x": "y"}', id="1")])
+        messages = user("Is it?"), asked, tool(result, tool_call_id="1"), assistant("No.")
+        assert codes(*messages, tools=tools) == [code] * bool(code)
+
+
+def test_names_that_end_like_a_needed_one() -> None:
+    for name, code in (("cityName", "MYP327"), ("grid", ""), ("velocity", "")):
+        schema = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+        tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+        asked = assistant(None, tool_calls=[call("f", json.dumps({name: ""}), id="1")])
+        messages = user("Is it?"), asked, tool("1", tool_call_id="1"), assistant("No.")
+        assert codes(*messages, tools=tools) == [code] * bool(code)
 
 
 def test_sides_of_a_pair_and_keys_of_texts() -> None:
