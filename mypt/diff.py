@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 
 from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
 
 SAME, DIFFERENT = 0, 1
@@ -20,11 +21,11 @@ def _options(out: Parser) -> None:
     add = out.group("input")
     add("A", _SIDE, dest="one")
     add("B", _SIDE, dest="other")
-    add("PATH", "files of records, in any format that mypt-lint reads", dest="paths", nargs="+")
+    add("PATH", "files, folders or patterns of records, or - for stdin", dest="paths", nargs="+")
 
 
 def _run(options: argparse.Namespace) -> int:
-    from mypt_cli.jsonl.paths import source_of
+    from mypt_cli.jsonl.paths import expand
     from mypt_cli.jsonl.values import lines
     from mypt_cli.words import counted
     from mypt_lint.template.compare import KINDS, compare, side_of
@@ -32,7 +33,7 @@ def _run(options: argparse.Namespace) -> int:
 
     one, other = side_of(options.one), side_of(options.other)
     kinds, compared, unread = Counter[str](), 0, 0
-    for source in map(source_of, options.paths):
+    for source in expand(options.paths):
         for line in lines(source):
             shape = shape_of(line.value) if line.fault is None else ""
             chat = read(line.value, shape) if shape else None
@@ -43,6 +44,8 @@ def _run(options: argparse.Namespace) -> int:
             if (difference := compare(line.value, chat, one, other)) is not None:
                 kinds[difference[0]] += 1
                 print(f"{line.path}:{line.row}: {': '.join(difference)}")
+    if not compared:
+        raise UsageError(f"no record to compare; {unread} not read: mypt-lint says why")
     if not options.quiet:
         text = f"{counted(compared, 'record')} compared, {kinds.total()} differ"
         print(text + f"; {unread} not read: mypt-lint says why" * bool(unread), file=sys.stderr)

@@ -96,7 +96,7 @@ def test_what_is_no_side(run: Any, one: str, record: Any, message: str) -> None:
 
 def test_records_that_are_not_read(run: Any) -> None:
     status, output = run("chatml", "qwen3", {"x": 1})
-    assert (status, "0 records compared, 0 differ; 1 not read" in output) == (0, True)
+    assert (status, "no record to compare; 1 not read" in output) == (2, True)
 
 
 @pytest.fixture(params=["llama.cpp", "vllm"])
@@ -130,3 +130,21 @@ def test_a_server(run: Any, server: str, request: pytest.FixtureRequest) -> None
     status, output = run(server, "chatml", {"messages": talk(HI, YO)})
     is_vllm = "vllm" in request.node.name
     assert status == is_vllm, output
+
+
+def test_paths(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders, patterns and standard input are read; where nothing is, that is a failure."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.jinja").write_text(PLAIN)
+    Path("x.jsonl").write_text(json.dumps(talk(HI, YO)) + "\n")
+    with Path("x.jsonl").open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        for path in (".", "*.jsonl", "-"):
+            assert diff(["a.jinja", "a.jinja", "--", path]) == 0
+    assert capsys.readouterr().err.count("1 record compared") == 3
+    for text in ("", "{\n[1]\n"):
+        Path("x.jsonl").write_text(text)
+        assert diff(["a.jinja", "a.jinja", "--", "x.jsonl"]) == 2
+        assert "no record to compare" in capsys.readouterr().err
