@@ -256,8 +256,7 @@ class Reader:
             return ()
         if not calls:
             fix = Fix("delete it", True, patch=({"op": "remove", "path": at},))
-            hint = "delete it: servers refuse an empty list, and some templates take it for calls"
-            found = Finding("MYP125", '"tool_calls" is empty', at, help=hint, fix=fix, on_key=True)
+            found = Finding("MYP125", '"tool_calls" is empty', at, fix=fix, on_key=True)
             self.findings.append(found)
         out = [self.call(call, f"{at}/{i}") for i, call in enumerate(calls)]
         return tuple([call for call in out if call is not None])

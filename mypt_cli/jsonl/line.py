@@ -75,10 +75,8 @@ def read_line(raw: bytes, *, first: bool = False) -> Line:
 
 def _ends(text: str, raw: bytes, *, marked: bool) -> Iterator[Spot]:
     if marked:
-        hint = "save the file as UTF-8 without a byte order mark"
         fix = _without("remove it", text, 0, 1)
-        message = "the file begins with a byte order mark"
-        yield Spot(Finding("MYP009", message, help=hint, fix=fix), text, 0, 1)
+        yield Spot(Finding("MYP009", "the file begins with a byte order mark", fix=fix), text, 0, 1)
     if raw.endswith(b"\r"):
         last = len(text) - 1
         fix = _without("end it with LF", text, last, last + 1)
@@ -111,9 +109,7 @@ def _separators(text: str, raw: bytes) -> Iterator[Spot]:
 def _unreadable(text: str, body: str, raw: bytes) -> Spot | None:
     if not body.strip():
         fix = Fix("delete the line", True, edits=((0, len(text), ""),))
-        hint = "delete the line: every line holds one record"
-        finding = Finding("MYP011", "the line is empty", help=hint, fix=fix)
-        return Spot(finding, text, 0, len(text))
+        return Spot(Finding("MYP011", "the line is empty", fix=fix), text, 0, len(text))
     if is_utf16(raw):
         finding = Finding("MYP002", IS_UTF16, help=FROM_UTF16)
         return Spot(finding, text, 0, len(text))

@@ -29,8 +29,6 @@ from mypt_cli.jsonl.compression import BrokenDataError, FileReader
 from mypt_cli.jsonl.layout import HEAD, LINES, Layout, layout_of, records_in_array
 from mypt_spec.findings import Finding
 
-_CUT = "copy the trace again from its source, or delete the line, which is no whole event"
-
 
 def record_blocks(
     source: Source,
@@ -86,7 +84,7 @@ def _as_one(lines: Iterator[Block], max_line: int) -> Iterator[Block]:
     data = data.rstrip()
     row, last = data.count(b"\n") + 1, data.rpartition(b"\n")[2]
     if not last.endswith(b"}"):
-        fault = Finding("MYP286", "the trace ends inside of this event", help=_CUT)
+        fault = Finding("MYP286", "the trace ends inside of this event")
         at = (Origin(row, 1, bytes(last[:HEAD])),)
         yield Block(b"", 1, position, broken=fault.message, kind="array", origins=at, fault=fault)
         return

@@ -34,8 +34,7 @@ def suppressed(
     """
     fault = _fault(value)
     if fault:
-        hint = 'write {"ignore": ["MYP314"], "reason": "why"}'
-        return [*findings, Finding("MYP905", f'"{OPT_OUT}" {fault}', _AT, help=hint)]
+        return [*findings, Finding("MYP905", f'"{OPT_OUT}" {fault}', _AT)]
     active, faults = findings, []
     for i, word in enumerate(value["ignore"]):
         at = f"{_AT}/ignore/{i}"

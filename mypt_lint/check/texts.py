@@ -148,8 +148,7 @@ def decode(checker: Checker, data: bytes) -> tuple[str, list[Finding], bool]:
         return text, [checker.insist(fault)], False
     if not _mark(text):
         return text, [], True
-    advice = "save the file as UTF-8 without a byte order mark"
-    mark = Finding("MYP009", "the file begins with a byte order mark", span=(0, 1), help=advice)
+    mark = Finding("MYP009", "the file begins with a byte order mark", span=(0, 1))
     return text, [checker.graded(mark)] if checker.selects(mark.code) else [], True
 
 

@@ -96,8 +96,7 @@ class FileCounts:
         finals = finals[finals != 0]
         if len(finals) >= _MANY and (differ := len(np.unique(finals))) < _DISTINCT * len(finals):
             share = f"{differ} of {len(finals)} final answers differ ({differ / len(finals):.0%})"
-            hint = "look at the answers that come most often; vary them, or drop some"
-            yield Finding("MYP607", share, help=hint)
+            yield Finding("MYP607", share)
             self._openings[1].clear()  # which is said
         yield from self._alike()
         yield from self._biased()

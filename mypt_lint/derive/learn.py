@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, literals, words
-from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, shared
+from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape
+from mypt_lint.places.json_edit import in_common
 from mypt_spec.table import Terminal
 
 _BLOCK = Terminal("BLOCK", (), 1, "model", 1, "")
@@ -68,7 +69,7 @@ class Learner:
                 on = self.render.text(chat(_Q), how="prompt", enable_thinking=True) or ""
                 header, lead = last, shared_header[len(closer) :]
                 prompted = header + on.partition(_Q)[2].removeprefix(shared_header)
-        at = shared(last, prompt)
+        at = in_common(last, prompt)
         rest, space = prompt[at:], last[at:].removesuffix(prompt[at:])
         unprompted = earlier == last == prompt[:at] + space + rest and space.isspace()
         if unprompted := unprompted and rest.strip() != "":
@@ -79,7 +80,7 @@ class Learner:
                 raise NotLearnedError(f"{ends} is {literal[-30:]!r}")
         if not header[len(closer) :]:
             raise NotLearnedError("a prompt ends as a question does")
-        closing = between[: len(between) - shared(first[::-1], between[::-1])]
+        closing = between[: len(between) - in_common(first[::-1], between[::-1])]
         tag = LIKELY_SPECIAL.search(between)
         if not (end.strip() or any(self.render.ending)):  # nothing ends the last answer
             closes = closing.strip() and tag is not None and tag.end() <= len(closing)
@@ -314,7 +315,7 @@ class Learner:
 def _last_tag(first: str, between: str, end: str) -> int:
     """Returns where the tag of a question begins `between` it and an answer: after what the `end`
     of the last answer shares, and within what the `first` question shares."""
-    least = len(between) - shared(first[::-1], between[::-1])
-    most = shared(end, between)
+    least = len(between) - in_common(first[::-1], between[::-1])
+    most = in_common(end, between)
     tags = (m.start() for m in LIKELY_SPECIAL.finditer(between) if least <= m.start() <= most)
     return max(tags, default=least)

@@ -9,15 +9,8 @@ from typing import Any
 from mypt_lint.derive.conversations import conversation
 from mypt_lint.derive.learn import Learner
 from mypt_lint.derive.probe import Probe, Renderings, chat, words
-from mypt_lint.derive.shape import (
-    LIKELY_SPECIAL,
-    NAME,
-    Block,
-    NotLearnedError,
-    Shape,
-    Tools,
-    shared,
-)
+from mypt_lint.derive.shape import LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, Tools
+from mypt_lint.places.json_edit import in_common
 from mypt_spec.bodies.call_tags import ALONE, BareKeys, Tags
 from mypt_spec.bodies.definitions import blocks_of, write_definitions
 from mypt_spec.bodies.json_body import call_text
@@ -188,7 +181,7 @@ class ToolsLearner:
             both = two.partition(before)[2].rpartition(after)[0]
             same = both.startswith(start) and both.endswith(end)
             self.after_tool = both[len(start) : len(both) - len(end)] * same
-            words = self.after_tool[-shared(self.after_tool[::-1], before[::-1]) :]
+            words = self.after_tool[-in_common(self.after_tool[::-1], before[::-1]) :]
             each = same and words.strip() != "" and "\n" in words
             self.after_tool *= each
         cut = f".partition({canonical(before, _NO_TAG)})[2].rpartition({canonical(after, _NO_TAG)})"
@@ -197,7 +190,7 @@ class ToolsLearner:
     def _head(self, text: str, opening: str) -> tuple[str, str, str]:
         """Returns what only tools put into a block that begins each conversation, before the system
         message, the part of its opener after that, and white space that is there without tools."""
-        size = shared(text, opening)
+        size = in_common(text, opening)
         if opening[size:].isspace() and text.startswith(_S, size):
             return "", "", opening[size:]
         head, separator, _ = text[size:].partition(opening[size:] + _S)
@@ -297,9 +290,9 @@ class ToolsLearner:
         closer = behind.removesuffix(user.closer) if inside else behind
         results = None
         if two and not between.endswith(opener):  # one block has all results of a message
-            ending = ahead[len(ahead) - shared(ahead[::-1], between[::-1]) :]
+            ending = ahead[len(ahead) - in_common(ahead[::-1], between[::-1]) :]
             opener = "<" + ending.partition("<")[2]
-            closer = re.sub(r"<[^>]*\Z", "", behind[: shared(behind, between)])
+            closer = re.sub(r"<[^>]*\Z", "", behind[: in_common(behind, between)])
             results, inside = Block(ahead.removesuffix(opener), behind.removeprefix(closer)), True
         space = between.removeprefix(closer).removesuffix(opener)
         is_space = between == closer + space + opener and not space.strip()
@@ -346,4 +339,4 @@ def _body(text: str) -> str:
 def _shared(texts: list[str], step: int = 1) -> str:
     """Returns what all texts begin with, or end with if the step is -1."""
     first = texts[0][::step]
-    return first[: min(shared(first, text[::step]) for text in texts)][::step]
+    return first[: min(in_common(first, text[::step]) for text in texts)][::step]

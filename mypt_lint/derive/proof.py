@@ -8,7 +8,7 @@ from typing import Any
 
 from mypt_lint.derive.conversations import conversation, is_blank
 from mypt_lint.derive.probe import Renderings
-from mypt_lint.derive.shape import shared
+from mypt_lint.places.json_edit import in_common
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.formats import losses
 from mypt_lint.template.model import ModelFolder
@@ -142,7 +142,7 @@ def _difference(what: str, ours: str, theirs: str) -> str:
     """Returns how two texts differ; "" if they are equal."""
     if ours == theirs:
         return ""
-    start = max(shared(ours, theirs) - 15, 0)
+    start = max(in_common(ours, theirs) - 15, 0)
     return f"{what} is {theirs[start : start + 40]!r}, not {ours[start : start + 40]!r}"
 
 

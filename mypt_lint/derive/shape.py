@@ -168,9 +168,3 @@ def pieces(literal: str, special: Iterable[str]) -> list[dict[str, Any]]:
         piece = {kind: part} | ({"exact": True} if kind == "space" else {})
         out.append(_NAME if part == NAME else piece)
     return out
-
-
-def shared(one: str, other: str) -> int:
-    """Returns how many characters two texts share at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

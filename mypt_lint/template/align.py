@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
+from mypt_lint.places.json_edit import in_common
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.memo import Memo
@@ -419,14 +420,14 @@ class Aligner:
                 prompts.append((index, number, min(alike)))
                 continue
             prompt, _ = self.render(worded[:index], tools, prompt=True)
-            size = _common(prompt, text)
+            size = in_common(prompt, text)
             if size < len(prompt):  # then after the last text that both have
                 others.append(index)
                 both = [word for word in _WORD.finditer(prompt) if word[0] in ends_by_word]
                 for word in both[-1:]:
                     same = ends_by_word[word[0]]
                     start = same[: [w[0] for w in both].count(word[0])][-1]
-                    size = start + _common(prompt[word.end() :], text[start:])
+                    size = start + in_common(prompt[word.end() :], text[start:])
                 for tag in self._special.finditer(text):  # no part of another token
                     size = tag.start() if tag.start() < size < tag.end() else size
             expected, number = number, bisect_right(starts, size) - 1
@@ -503,14 +504,6 @@ def _unused(text: str) -> int:
         return 0
     used = {int(word[1]) // _MAX_LEAVES for word in _WORD.finditer(text)}
     return _MAX_LEAVES * min({*range(9)} - used, default=0)
-
-
-def _common(prompt: str, text: str) -> int:
-    """Returns how many code points two texts have in common at their beginning."""
-    if text.startswith(prompt):
-        return len(prompt)
-    pairs = zip(prompt, text, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(prompt), len(text)))
 
 
 def _fit(form: _Form, leaves: list[Leaf], text: str) -> tuple[Spans | None, list[int]]:

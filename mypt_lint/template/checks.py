@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from mypt_lint.places.json_edit import in_common
 from mypt_lint.template.render import Render, Rendered
 from mypt_lint.template.values import (
     BY_MODEL,
@@ -406,8 +407,7 @@ def difference(one: str, other: str) -> tuple[int, str, str]:
 
     What they share of a tag that is cut by the place is shown too.
     """
-    pairs = enumerate(zip(one, other, strict=False))
-    at = next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+    at = in_common(one, other)
     tag = re.search(r"[<\[][^<>\[\]\s]{0,30}$", one[:at])
     start = tag.start() if tag else at
     return at, one[start:], other[start:]

@@ -18,6 +18,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from mypt_cli.errors import UsageError
+from mypt_lint.places.json_edit import in_common
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.checks import difference, quoted
 from mypt_lint.template.model import ModelFolder, arguments_of, in_use
@@ -166,8 +167,7 @@ def compare(record: Any, chat: Chat, one: Side, other: Side) -> tuple[str, str] 
         return ("refused", faults[0]) if written else None
     (a, ids_a), (b, ids_b) = written
     at, ours, theirs = difference(a, b)
-    pairs = enumerate(zip(ids_a or (), ids_b or (), strict=False))
-    token = next((i for i, (x, y) in pairs if x != y), min(len(ids_a or ()), len(ids_b or ())))
+    token = in_common(ids_a or [], ids_b or [])
     if a != b:
         place = f"character {at}" if None in (ids_a, ids_b) else f"token {token}, character {at}"
         shown = f"at {place}, A writes {quoted(ours)}, B writes {quoted(theirs)}"

@@ -70,9 +70,7 @@ def lint_template(
         try:
             engines = "MYP745" in codes
             findings, faulty, texts = bounded(_check, template, rows, style, engines)
-            if (
-                engines
-            ):  # its module has its own bounds, and takes more address space than a process
+            if engines:  # in its own bounds: it takes more address space than a process may
                 findings += _of_engine("llama.cpp", template, texts)
         except OutOfBoundsError as error:
             message = f"it renders nothing: rendering was stopped after {error}"
@@ -84,8 +82,7 @@ def lint_template(
                 if template.name:  # the file holds several
                     graded = replace(graded, message=f"template {template.name}: {finding.message}")
                 name = "" if dialect is None else dialect.name
-                item = Diagnostic(graded, template.path, line, 1, line, 1, name)
-                chunk.findings.append(item)
+                chunk.findings.append(Diagnostic(graded, template.path, line, 1, line, 1, name))
         yield chunk.counted(len({number for number, code in faulty if number and code in codes}))
 
 

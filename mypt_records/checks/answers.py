@@ -93,8 +93,7 @@ def no_answer(chat: Chat) -> Iterator[Finding]:
             yield Finding("MYP454", f"the {message.alias} message is only {text!r}", at)
         copied = before.role == "user" and text == before.text.strip() and "system" not in roles
         if copied and len(text) >= COPY and " " in text:
-            why = f"the {message.alias} message copies the question"
-            yield Finding("MYP454", why, at)
+            yield Finding("MYP454", f"the {message.alias} message copies the question", at)
 
 
 @check("MYP463")

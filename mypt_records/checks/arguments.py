@@ -222,8 +222,7 @@ def _unnamed(
         hint = f'did you mean "{close}"?' if close else f"parameters are {', '.join(names[:20])}"
         hint = hint if names else "it takes no arguments"
         finding = located("MYP353", message, source, f"/{escape(key)}", hint=hint, on_key=True)
-        forbidden = schema.get("additionalProperties") is False
-        yield regraded(finding, "error") if forbidden else finding
+        yield regraded(finding, "error") if schema.get("additionalProperties") is False else finding
 
 
 @check("MYP327")

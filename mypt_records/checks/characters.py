@@ -127,9 +127,8 @@ def control_character(chat: Chat) -> Iterator[Finding]:
             fault = (
                 f"U+{ord(match[0][0]):04X} in the {message.alias} message is a control character"
             )
-            hint = "delete it, or write what was meant, such as \\\\f for the form feed of \\f"
             fix = _fix(text, _CONTROL.sub("", text.text), "delete control characters")
-            yield Finding("MYP452", fault, text.at, match.span(), help=hint, fix=fix)
+            yield Finding("MYP452", fault, text.at, match.span(), fix=fix)
         elif message.role != "tool" and (match := _STRAY.search(text.text)):
             fault = f"{match[0]!r} in the {message.alias} message is for a terminal, or one font"
             yield Finding("MYP452", fault, text.at, match.span(), help="write what was meant")

@@ -118,8 +118,7 @@ def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding
     if opened and last is not None and not text.text[: last.start()].strip():
         closing = f"</{last[0][1:]}"
         why = f"`{last[0]}` in {where} is not closed"
-        hint = f"write `{closing}` after the thought"
-        yield _warning(why, text, last.span(), hint)
+        yield _warning(why, text, last.span(), f"write `{closing}` after the thought")
 
 
 def _warning(

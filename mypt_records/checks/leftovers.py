@@ -66,8 +66,7 @@ def template_leftover(chat: Chat) -> Iterator[Finding]:
         outside = "\n".join([_NAME.sub("", text.text) for _, text in texts])
         for message, text, match in names if not _CODE.search(outside) else ():
             fault = f"`{match[0]}` in the {message.alias} message: a template was not filled in"
-            hint = "put in what belongs there, or drop the record"
-            yield Finding("MYP358", fault, text.at, match.span(), help=hint)
+            yield Finding("MYP358", fault, text.at, match.span())
     for _, text in texts:
         if _is_nothing(text.text):
             fault = f"{text.text.strip()!r} is a sign for nothing"

@@ -26,10 +26,7 @@ def late_instruction(chat: Chat) -> Iterator[Finding]:
         begun = begun or message.role not in _INSTRUCTING
         if begun and message.role in _INSTRUCTING:
             text = f"a {message.alias} message after the beginning"
-            hint = (
-                "put it first: many chat templates refuse it here, or read it as if it were first"
-            )
-            yield Finding("MYP250", text, message.at, help=hint)
+            yield Finding("MYP250", text, message.at)
 
 
 @check("MYP209")
@@ -51,9 +48,8 @@ def answer_without_user(chat: Chat) -> Iterator[Finding]:
     spoken = talk(chat)
     instructed = chat.shape in _LISTS and chat.messages[0].role in _INSTRUCTING
     if spoken and spoken[0].role == "assistant" and (len(spoken) > 1 or instructed):
-        hint = "put the user's message before it, or delete it: many chat templates refuse it"
         text = f"the conversation begins with the {spoken[0].alias} message"
-        yield Finding("MYP251", text, spoken[0].at, help=hint)
+        yield Finding("MYP251", text, spoken[0].at)
 
 
 @check("MYP501")
@@ -104,10 +100,7 @@ def same_role_twice(chat: Chat) -> Iterator[Finding]:
             and not (before.calls or message.calls)
             and (message.name and message.name.text) == (before.name and before.name.text)
         ):
-            text = f"two {message.alias} messages in a row"
-            hint = "join the two, or put what was said between them back: in many chat templates "
-            hint += "roles must alternate"
-            yield Finding("MYP257", text, message.at, help=hint)
+            yield Finding("MYP257", f"two {message.alias} messages in a row", message.at)
 
 
 @check("MYP259")
@@ -123,8 +116,7 @@ def repeated_turn(chat: Chat) -> Iterator[Finding]:
         turn = tuple((m.role, m.text, repr(m.media), *map(_called, m.calls)) for m in messages)
         if turn in turns and sum(len(m.text) for m in messages) >= SHORT and len(messages) > 1:
             text = "a question and its answer are here again, word for word"
-            hint = "delete one of the two turns, or drop the record"
-            yield Finding("MYP259", text, messages[0].at, help=hint)
+            yield Finding("MYP259", text, messages[0].at)
             return
         turns.add(turn)
     texts: set[tuple[str, str]] = set()
@@ -132,8 +124,7 @@ def repeated_turn(chat: Chat) -> Iterator[Finding]:
         said = message.role, message.text
         if said in texts and message.content:
             text = f"a text of the {message.alias} is here again, word for word"
-            finding = Finding("MYP259", text, message.at, help="is it what was said?")
-            yield regraded(finding, "info")
+            yield regraded(Finding("MYP259", text, message.at, help="is it what was said?"), "info")
             return
         if message.role in ("user", "assistant") and len(message.text) >= SHORT:
             texts.add(said)

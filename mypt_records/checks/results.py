@@ -108,8 +108,7 @@ def call_without_result(chat: Chat) -> Iterator[Finding]:
         for call in one.calls:
             if not one.results or (by_id and call.id is not None and call.id.text not in answered):
                 name = call.id.text if by_id and call.id is not None else call.name.text
-                hint = "put its result right after it; only the end of a record needs none"
-                yield Finding("MYP311", f"the call {name!r} has no result", call.at, help=hint)
+                yield Finding("MYP311", f"the call {name!r} has no result", call.at)
 
 
 @check("MYP312")
@@ -147,9 +146,8 @@ def call_without_id(chat: Chat) -> Iterator[Finding]:
     listed = [c for one in rounds(chat) for c in one.calls if _LISTED in c.at]
     bare = [call for call in listed if call.id is None]
     for call in bare if len(bare) < len(listed) else ():
-        hint = 'give it an "id", and its result the same "tool_call_id"'
         fault = f"the call of {call.name.text!r} has no id, and others have one"
-        yield regraded(Finding("MYP350", fault, call.at, help=hint), "warning")
+        yield regraded(Finding("MYP350", fault, call.at), "warning")
 
 
 @check("MYP351")

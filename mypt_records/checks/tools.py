@@ -29,8 +29,7 @@ def refused_name(chat: Chat) -> Iterator[Finding]:
     """Finds names of tools that the APIs of model servers refuse."""
     for tool in chat.tools or ():
         if tool.name is not None and not TOOL_NAME.fullmatch(tool.name.text):
-            message = f"APIs refuse the tool name {tool.name.text[:70]!r}"
-            yield located("MYP131", message, tool.name)
+            yield located("MYP131", f"APIs refuse the tool name {tool.name.text[:70]!r}", tool.name)
 
 
 @check("MYP102")
@@ -87,16 +86,13 @@ def mixed_definitions(chat: Chat) -> Iterator[Finding]:
         tool = bare[0]
         assert tool.name is not None
         message = f"the tool {tool.name.text!r} has no description"
-        finding = Finding(
-            "MYP138", message, tool.at, help="say what it does: a model calls it by that"
-        )
-        yield regraded(finding, "info")
+        hint = "say what it does: a model calls it by that"
+        yield regraded(Finding("MYP138", message, tool.at, help=hint), "info")
     for tool, form in zip(tools, forms, strict=True):
         if form != forms[0]:
             wrong = '"function"' if form[0] != forms[0][0] else '"type"'
             message = f"some tools of the record have the key {wrong}, and others have not"
-            hint = 'write each as {"type": "function", "function": {"name": "...", ...}}'
-            yield Finding("MYP138", message, tool.at, help=hint)
+            yield Finding("MYP138", message, tool.at)
             break
 
 

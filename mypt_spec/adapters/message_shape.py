@@ -388,8 +388,7 @@ class _Walk(Objects):
     def tools(self, tools: list[Any]) -> None:
         """Checks the definitions of tools, which stay as they are."""
         if not tools:
-            message = '"tools" is empty, and is left out'
-            self.add("MYP125", message, "/tools", help="delete the key")
+            self.add("MYP125", '"tools" is empty, and is left out', "/tools", help="delete the key")
         names: set[str] = set()
         for i, tool in enumerate(tools):
             self.tool(tool, f"/tools/{i}", names)

@@ -20,8 +20,7 @@ def prompt_only(context: Context) -> Iterator[Finding]:
     """Finds a conversation that ends before an answer."""
     if context.is_prompt:
         text = "the conversation ends before an answer: this is a prompt, for online training"
-        hint = "for supervised training, add the answer"
-        yield Finding("MYP252", text, *context.events[-1].at, help=hint)
+        yield Finding("MYP252", text, *context.events[-1].at)
 
 
 @check("MYP401")
@@ -100,8 +99,7 @@ def character_without_token(context: Context) -> Iterator[Finding]:
             base = event.at.span[0] if event.at.span else 0
             text = f"the vocabulary has no token for U+{ord(event.text[at]):04X}{suffix}"
             place = event.at._replace(span=(base + at, base + at + 1))
-            hint = "remove the character, or use another vocabulary"
-            yield Finding("MYP514", text, *place, help=hint)
+            yield Finding("MYP514", text, *place)
 
 
 @check("MYP801")

@@ -151,8 +151,7 @@ def _results(
                 problem = f"no call before it has the id {call_id!r}"
                 yield Finding("MYP310", problem, *place, help=hint)
             elif id(match) not in waiting:
-                problem = f"the call {call_id!r} has a result already"
-                yield Finding("MYP349", problem, *place)
+                yield Finding("MYP349", f"the call {call_id!r} has a result already", *place)
         elif len(waiting) == 1:
             match = next(iter(waiting.values()))
         elif waiting:
@@ -202,8 +201,7 @@ def _reasoning(context: Context) -> Iterator[Finding]:
         if part.kind != "reasoning":
             continue
         if meta.get("reasoning_effort") == "none":
-            problem = 'the effort is "none", which means no reasoning'
-            yield Finding("MYP346", problem, *part.at)
+            yield Finding("MYP346", 'the effort is "none", which means no reasoning', *part.at)
         if isinstance(budget, int) and not next(faults(part.text), None):
             length = len(context.tokenizer.encode(part.text))
             if length > budget:

@@ -141,11 +141,10 @@ class _Walk(Objects):
             self.add("MYP102", problem, "", help="a preference has both")
         if top and pair:
             problem = f'"{top[0]}" and "{pair[0]}" both end the conversation'
-            self.add("MYP123", problem, f"/{top[0]}", on_key=True, help="keep one of them")
+            self.add("MYP123", problem, f"/{top[0]}", on_key=True)
         if top and any(isinstance(m, dict) and m.get("role") == "assistant" for m in messages):
             problem = f'some answers stand in "messages", the last one in "{top[0]}"'
-            hint = "put it into the messages, as the last one"
-            self.add("MYP120", problem, f"/{top[0]}", on_key=True, help=hint)
+            self.add("MYP120", problem, f"/{top[0]}", on_key=True)
         if top:
             item = {"content" if key == "assistant" else key: work[key] for key in top}
             work["answer"] = self.answer(
@@ -247,7 +246,7 @@ class _Walk(Objects):
         keys = [key for key in ("tools", "functions") if isinstance(work.get(key), list)]
         if len(keys) == 2:
             problem = '"tools" and "functions" both define tools'
-            self.add("MYP124", problem, "/functions", on_key=True, help="keep one of them")
+            self.add("MYP124", problem, "/functions", on_key=True)
         for key in keys:
             if not work[key]:
                 problem = f'"{key}" is empty, and is left out'
