@@ -40,8 +40,9 @@ class Output:
             self._stack.callback(self._stream.flush)
             return
         refuse_url(path)
-        if path.endswith(".zst"):
-            raise UsageError(f"{path}: .zst is read, not written; name a file in .jsonl or .gz")
+        if path.endswith((".zst", ".arrow")):
+            why = f"{path[path.rfind('.') :]} is read, not written"
+            raise UsageError(f"{path}: {why}; name a file in .jsonl, .gz or .parquet")
         refuse_input(path, inputs)
         try:
             if os.path.isdir(path):

@@ -72,7 +72,7 @@ def parquet_blocks(
         yield from _blocks_of(lines, number, _at(source, number, total), max_line)
         number += len(lines)
         reason = str(error).partition("\n")[0]
-        message = f"Parquet data is damaged, or not all there: {reason}"
+        message = f"the data of the table is damaged, or not all there: {reason}"
         hint = "the file is incomplete or damaged: write it again from its source"
         fault = Finding("MYP003", message, help=hint)
         yield Block(b"", number, source.size or 0, broken=message, kind="parquet", fault=fault)
@@ -117,7 +117,7 @@ def _opened(arrow: Any, file: BinaryIO | str) -> Iterator[_Table]:
         batches = whole.to_batches(max_chunksize=_ROWS)
         yield _Table(
             whole.schema, whole.num_rows,
-            lambda _: (row for batch in batches for row in batch.to_pylist()),
+            lambda _: (row for b in batches if not b.validate(full=True) for row in b.to_pylist()),
         )  # fmt: skip
 
 

@@ -254,6 +254,21 @@ class TestParquet:
             assert block.broken
             assert block.finding().code == "MYP003"
 
+    def test_arrow_with_offsets_that_lead_nowhere(self, tmp_path: Path) -> None:
+        import pyarrow as arrow
+
+        table = arrow.table({"text": ["one", "two", "three"]})
+        path = tmp_path / "a.arrow"
+        with arrow.ipc.new_stream(path, table.schema) as out:
+            out.write_table(table)
+        offsets = b"".join(n.to_bytes(4, "little") for n in (0, 3, 6, 11))
+        path.write_bytes(
+            path.read_bytes().replace(offsets, offsets[:4] + b"\xff" * 4 + offsets[8:])
+        )
+        (source,) = expand([str(tmp_path)])
+        *_, block = record_blocks(source)
+        assert block.finding().code == "MYP003"
+
     def test_a_table_is_written_and_read_back(self, tmp_path: Path) -> None:
         import pyarrow as arrow
 

@@ -177,6 +177,7 @@ def test_streams(
         ("in.jsonl -o . --to mypt", ".: cannot be written: is a folder"),
         ("missing.jsonl -o out.jsonl --to mypt", "missing.jsonl: no such file"),
         ("in.jsonl -o out.jsonl.zst --to mypt", ".zst is read, not written"),
+        ("in.jsonl -o out.arrow --to mypt", ".arrow is read, not written"),
         ("in.jsonl -o out.jsonl --to openai", "no dialect 'openai'; known are"),
         ("in.jsonl -o out.jsonl --to mypt --from other", "no format 'other'; known are openai,"),
         ("in.jsonl -o out.jsonl --to mypt --report in.jsonl", "is read from, or written twice"),
