@@ -65,7 +65,7 @@ def _is_marks(text: str) -> bool:
 def _is_open(text: str) -> bool:
     """Returns whether a text opens a code block of a language, and does not close it."""
     fences = _FENCE.findall(text)
-    if len(fences) % 2 == 0 or len(fences) < text.count("```") or "````" in text:
+    if len(fences) % 2 == 0 or len(fences) < text.count("```") or "````" in text or "~~~" in text:
         return False  # one in a line may open or close a block
     return fences[-1] != "" and _NESTED.search(text) is None
 

@@ -28,7 +28,8 @@ _CODE = re.compile(
     r"|\b(?:template|placeholder|variable|formats?\b|jinja|mustache|handlebars|latex|vue"
     r"|angular|markdown|code|json|html|prompt|translat|endpoint|routes?\b|path|url|api\b|strings?\b"
     r"|f-string|yaml|xml|python|javascript|rust\b|script|syntax|brace|bracket|parameter|argument"
-    r"|regex|sql\b|\bmerge|personali[sz]|workflow|shell\b|environment)",
+    r"|regex|sql\b|\bmerge|personali[sz]|workflow|shell\b|environment"
+    r"|\bsets?\b|sample space|\bmenge|disjoint)",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOTHING = {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}

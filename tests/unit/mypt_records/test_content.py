@@ -172,6 +172,8 @@ def codes(*messages: dict[str, Any], **more: Any) -> list[str]:
         ("Where is it?", "I am {question}.", "MYP358"),
         ("Where is it?", "Dear ${name}, in Rome.", "MYP358"),
         ("Where is it?", "In ${HOME}, as always.", ""),
+        ("Where is it?", "The sample space is {heads} or {tails}.", ""),
+        ("Where is it?", "~~~\n```python\nx\n~~~", ""),
         ("Which merge tags are there?", "Write {first_name} or {last_name}.", ""),
         ("Where is it?", "It is in the set {a, b} or {ab}(c).", ""),
         ("Where is it?", "It is at /users/{id}/posts/{post_id}.", ""),
