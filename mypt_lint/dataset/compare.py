@@ -104,8 +104,7 @@ class DataSet:
         for checker, source in self._sources:
             if source.path in self._evaluated:
                 for row, *_, unit, _ in conversations_of(checker, source):
-                    digests = _fingerprint(unit, checker)
-                    self._evaluation.add(digests, f"{source.path}:{row}")
+                    self._evaluation.add(_fingerprint(unit, checker), f"{source.path}:{row}")
         starts = [0]
         for number in range(len(self._sources)):
             self._read(number)
@@ -197,8 +196,8 @@ class DataSet:
         at = digests.answers[relation.answer].at if is_conflict else ""
         fix = None
         if code == "MYP601":
-            edit = 0, len(raw.decode("utf-8", "replace")), ""
-            fix = Fix("delete the line", False, edits=(edit,))
+            size = len(raw.decode("utf-8", "replace"))
+            fix = Fix("delete the line", False, edits=((0, size, ""),))
         return Finding(code, message, at, help=hint, fix=fix)
 
 

@@ -87,9 +87,8 @@ class Evaluation:
         """Adds the questions of a record of the evaluation data."""
         for text, _ in digests.questions:
             self._texts.append(text)
-            self._items.append(
-                ("MYP614", f"most of a question that is evaluated at {where} is in it")
-            )
+            message = f"most of a question that is evaluated at {where} is in it"
+            self._items.append(("MYP614", message))
         if digests.questions:
             self._questions.setdefault(digests.question_digests()[-1], where)
 

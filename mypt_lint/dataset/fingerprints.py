@@ -170,10 +170,4 @@ def nfc(text: str) -> str:
 def _in_order(run: re.Match[str]) -> str:
     chars = [part for char in run[0] for part in normalize("NFD", char)]
     groups = groupby(chars, key=lambda char: combining(char) > 0)
-    return "".join(
-        [
-            char
-            for marks, group in groups
-            for char in (sorted(group, key=combining) if marks else group)
-        ]
-    )
+    return "".join([char for _, group in groups for char in sorted(group, key=combining)])

@@ -68,8 +68,7 @@ class Records:
         first = _first_equal(contexts)
         for at in np.flatnonzero(answers != answers[first]).tolist():
             order = at - int(np.searchsorted(owners, owners[at]))
-            relation = Relation("MYP602", int(owners[first[at]]), order)
-            out.setdefault(int(owners[at]), relation)
+            out.setdefault(int(owners[at]), Relation("MYP602", int(owners[first[at]]), order))
         signed = np.frombuffer(self._signatures, np.uint8).reshape(-1, SIGNATURE)
         _relate(out, "MYP613", first_near(signed))
         return out

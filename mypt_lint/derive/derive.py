@@ -215,8 +215,7 @@ def _restricted(shape: Shape) -> Iterator[Shape]:
     blocks = {p: b for p in ("system", "user", "answer", "thought") if (b := getattr(shape, p))}
     changes: dict[str, Any] = {piece: replace(b, blank=False) for piece, b in blocks.items()}
     if shape.tools is not None:
-        result = replace(shape.tools.result, blank=False)
-        changes["tools"] = replace(shape.tools, result=result)
+        changes["tools"] = replace(shape.tools, result=replace(shape.tools.result, blank=False))
     yield replace(shape, **changes)
     if shape.system_in is not None:
         why = "they are written otherwise in a question"

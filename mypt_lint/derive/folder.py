@@ -112,8 +112,7 @@ def _grammar(name: str, shape: Shape) -> str:
         return " ".join(filter(None, (opener, *parts, ends.get(piece, ""))))
 
     texts = {p: "TEXT" + "+*"[b.blank and b.opener != ""] for p, b in blocks.items()}
-    always = shape.needs_system or (_head(shape) and not shape.head)
-    first = "system" if always else "system?"
+    first = "system" if shape.needs_system or (_head(shape) and not shape.head) else "system?"
     first = "(system | PLAIN)" if shape.plain else first
     head = "BEGIN " if shape.begin else "head " if shape.head else ""
     head += f"{first} " if shape.system else ""
@@ -130,8 +129,7 @@ def _grammar(name: str, shape: Shape) -> str:
         rules |= {"start": f"{mark}{first} answer turn*", "turn": "following answer"}
         rules["following"] = rules["user"].replace("USER_OPEN", "USER_NEXT")
     in_prompts = any("empty_thought" in row for row in shape.options.values())
-    is_empty = shape.fills or shape.always or in_prompts
-    empty = "TEXT*" if is_empty else texts.get("thought", "")
+    empty = "TEXT*" if shape.fills or shape.always or in_prompts else texts.get("thought", "")
     empty = "" if shape.only_prompts and shape.no_thoughts else empty
     rules |= {"thought": rule("thought", empty)} if shape.thought else {}
     if tools is not None:
@@ -162,7 +160,7 @@ def _grammar(name: str, shape: Shape) -> str:
         each = getattr(tools.body, "each", False) * f" (TOOLS_OPEN TEXT+ {ends.get('tools')})*"
         next_tool = " (TOOLS_AGAIN TEXT+)*" if tools.after_tool else ""
         each = each if not next_tool else ""
-        rules |= {p: f"TEXT+{next_tool} {ends[p]}{each}" for p in ("tools",) if p in ends}
+        rules |= {"tools": f"TEXT+{next_tool} {ends['tools']}{each}"} if "tools" in ends else {}
         again = f"({tools.again} TEXT+)* " if tools.again else ""
         rules["call"] = f"TEXT+ {again}{ends['call']}"
         response = "TEXT+" if tools.result_body == "json" else texts["result"]
@@ -202,16 +200,13 @@ def _grammar(name: str, shape: Shape) -> str:
 def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
     doc = "Learned from the chat template of a model."
     head: dict[str, Any] = {"name": name, "title": name, "doc": doc, "turn_opener": "user"}
-    head |= {"glue": True} | ({"bare_end": True} if shape.bare_end else {})
+    head |= {"glue": True} | _given(bare_end=shape.bare_end)
     out = ["[dialect]", *_rows(head)]
     if shape.drops:
-        history: dict[str, Any] = {"drops": ["think"]}
-        history |= {"empty": "assistant"} if shape.fills or shape.each else {}
-        history |= {"each": True} if shape.each else {}
-        history |= {"leaves_empty": True} if shape.always else {}
-        history |= {"strip": shape.trims} if shape.trims else {}
-        for column in ("leaves", "strip_before_calls"):
-            history |= {column: text} if (text := getattr(shape, column)) else {}
+        empty = "assistant" * (shape.fills or shape.each)
+        history = {"drops": ["think"]} | _given(empty=empty, each=shape.each)
+        history |= _given(leaves_empty=shape.always, strip=shape.trims, leaves=shape.leaves)
+        history |= _given(strip_before_calls=shape.strip_before_calls)
         out += ["", "[history]", *_rows(history)]
     rows: list[dict[str, Any]] = []
     for mark, doc in _MARKS.items():
@@ -228,9 +223,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             spelling[0] |= {"prompts": False}
         row: dict[str, Any] = {"name": f"{piece.upper()}_OPEN", "spelling": spelling}
         row |= {"opens": kind, "doc": f"Opens {kind}."}
-        row |= {"strip": block.strip} if block.strip else {}
-        row |= {"prefix": block.prefix} if block.prefix else {}
-        row |= {"suffix": block.suffix} if block.suffix else {}
+        row |= _given(strip=block.strip, prefix=block.prefix, suffix=block.suffix)
         row |= {} if block.blank else {"blank": False}
         spoken = "thought", "call", *["answer"] * shape.spoken
         row |= {"origin": "model"} if piece in spoken and not opened else {}
@@ -249,10 +242,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
                 row |= {"again": True} if shape.tools.again == "CALL_OPEN" else {}
                 row |= {"body": (body := shape.tools.call_body)}
                 if isinstance(body, Tags):
-                    tags: dict[str, Any] = {"function": [*body.function]}
-                    tags |= {"argument": [*body.argument]}
-                    tags |= {"python": body.python} if body.python else {}
-                    row |= {"tags": tags | ({"wrap": [*body.wrap]} if body.wrap else {})}
+                    tags = {"function": [*body.function], "argument": [*body.argument]}
+                    row |= {"tags": tags | _given(python=body.python, wrap=[*body.wrap])}
                 elif isinstance(body, BareKeys):
                     row |= {"bare_keys": {"quote": body.end, "null": body.null}}
             row |= {"body": (body := shape.tools.body)} if piece == "tools" else {}
@@ -262,8 +253,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         rows.append(row)
         if block.lead:
             lead = {"name": f"{piece.upper()}_LEAD", "spelling": pieces(block.lead, special)}
-            inner = kinds["thought" if piece == "answer" else "tools"]
-            rows.append(row | lead | {"before": inner})
+            rows.append(row | lead | {"before": kinds["thought" if piece == "answer" else "tools"]})
     for piece, (after_text, after_block) in _joins(shape).items():
         row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
         same = after_text == after_block
@@ -302,13 +292,12 @@ def _stops(shape: Shape, special: frozenset[str]) -> list[str]:
 
 def _records(shape: Shape) -> str:
     out = ["# The messages of OpenAI and TRL.", 'shape = "messages"']
-    marks = {"begin": "begin" if shape.begin else "", "finish": "tail" if shape.tail else ""}
-    out += _rows({key: mark for key, mark in marks.items() if mark})
+    out += _rows(_given(begin="begin" * bool(shape.begin), finish="tail" * bool(shape.tail)))
     texts: dict[str, str] = {}
     if (tools := shape.tools) is not None:
         before = "system" if tools.place == "before" else tools.place.partition(" ")[0]
-        out += _rows({"tools_before": before} if before in ("system", "last") else {})
-        out += _rows({"text_after_results": True} if tools.late else {})
+        before = before if before in ("system", "last") else ""
+        out += _rows(_given(tools_before=before, text_after_results=tools.late))
         texts |= {"before": tools.definitions.opener} if tools.place.endswith("question") else {}
         texts |= {"after": tools.beside} if tools.place == "before" and tools.beside else {}
     defaults = {} if shape.default is None else {"system": shape.default}
@@ -332,17 +321,20 @@ def _records(shape: Shape) -> str:
         day = {"name": shape.day[0], "default": shape.day[1], "system": False}
         options.append(day | {"text": shape.dated.replace(DAY, "{}")})
     head: dict[str, Any] = {"block": "system", "always": True} if options else {}
-    head |= {"system": "developer"} if shape.head else {}
-    head |= {"only_prompts": True} if shape.only_prompts else {}
+    head |= _given(system="developer" * bool(shape.head), only_prompts=shape.only_prompts)
     out += ["", "[options]", *_rows(head)] if head else []
     for option in [*options, *shape.options.values()]:
         out += ["", "[[option]]", *_rows(option)]
     if shape.system_in is not None:
         before, after, strip = shape.system_in
-        where = {"question": "first", "before": before, "after": after}
-        where |= {"strip": strip} if strip else {}
+        where = {"question": "first", "before": before, "after": after} | _given(strip=strip)
         out += ["", "[system]", *_rows(where)]
     return "\n".join([*out, ""])
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Returns the values that say something."""
+    return {key: value for key, value in values.items() if value}
 
 
 def _rows(values: dict[str, Any]) -> Iterator[str]:

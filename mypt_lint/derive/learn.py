@@ -145,8 +145,7 @@ class Learner:
                 at = tag.start() if tag is not None else len(rest)
                 opener, closer = text + day + rest[:at], rest[at:]
                 shape = replace(shape, begin="", head=Block(opener, closer))
-            tagged = LIKELY_SPECIAL.search(opener.partition(DAY)[0])
-            is_known = opener.count(DAY) == 1 and tagged
+            is_known = opener.count(DAY) == 1 and LIKELY_SPECIAL.search(opener.partition(DAY)[0])
             if not (is_known or shape.dated) or (shape.head and not closer):
                 raise NotLearnedError("the text has today's date")
         try:
@@ -279,8 +278,7 @@ class Learner:
         )
         blank = blank and not (name == "answer" and shape.after_answer)
         blank = blank and not (name == "system" and shape.plain)
-        block = replace(getattr(shape, name), strip=first, blank=blank)
-        return replace(shape, **{name: block})
+        return replace(shape, **{name: replace(getattr(shape, name), strip=first, blank=blank)})
 
     def _with_text(self, probe: Probe, text: str, tools: Any = None) -> str:
         """Returns the rendering of a conversation with a text in place of `_T`."""

@@ -244,10 +244,8 @@ class ToolsLearner:
         closer = closer or end * (body == "arguments" and after_call == opener)  # or a call does
         if _R in after[: after.find(end)]:  # one block has results, too, and then the text
             closer = (after_call or "").removesuffix(opener) or LIKELY_SPECIAL.findall(after)[0]
-            called, after_text = (
-                call + closer,
-                after_text if opener + call in (rest or "") else None,
-            )
+            called = call + closer
+            after_text = after_text if opener + call in (rest or "") else None
         untagged = after_call is not None and not re.search("<.|]", after_call)
         if untagged or (after_text or "").strip() or not (opener.strip() and closer.strip()):
             return None

@@ -99,10 +99,8 @@ def prove(
         prompt = render.text(messages[:-1], tools, "prompt", clock=clock, **options) or ""
         how = "the template refuses it" if theirs is None else ""
         how = how or _difference("the text", ours, theirs or "")
-        ours, closer = (
-            _prompt(dialect, episode),
-            dialect.table.closers.get(episode.messages[-1].role),
-        )
+        ours = _prompt(dialect, episode)
+        closer = dialect.table.closers.get(episode.messages[-1].role)
         is_over = closer and closer.bare.strip() and prompt.rstrip().endswith(closer.bare.strip())
         if not how and is_over and prompt != ours:
             level.excused["prompts after which no model writes"] += 1

@@ -39,6 +39,7 @@ class Case:
 
     name: str
     record: dict[str, Any]
+    messages: list[dict[str, Any]]  # as the template takes them
     render: Render
     output: Rendered
     values: tuple[Value, ...]
@@ -51,12 +52,6 @@ class Case:
         """Returns the values that are not in the text."""
         written = {value for value, _ in (*self.spans, *self.moved)}
         return [value for value in self.values if value not in written]
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        """Returns the messages, as the template takes them."""
-        messages: list[dict[str, Any]] = self.record["messages"]
-        return messages
 
     def rendered(self, count: int, *, prompt: bool = False) -> Rendered | None:
         """Returns the first messages; None where the template makes nothing of them."""
@@ -112,10 +107,11 @@ class Fault:
 
 def case(record: dict[str, Any], render: Render, output: Rendered) -> Case:
     """Returns the case of a record of the shipped file."""
-    items = values(record["messages"], record.get("tools"))
+    name, messages = record["_name"], record["messages"]
+    items = values(messages, record.get("tools"))
     spans = places(items, output.text)
     elsewhere = tuple(moved(items, output.text, spans))
-    return Case(record["_name"], record, render, output, tuple(items), tuple(spans), elsewhere)
+    return Case(name, record, messages, render, output, (*items,), (*spans,), elsewhere)
 
 
 def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
@@ -186,9 +182,8 @@ def _blanks(case: Case) -> Iterator[Fault]:
     texts = [case.output.text, out.text] if isinstance(out, Rendered) else ["", ""]
     written, plain = (sum(map(str.isspace, text)) for text in texts)
     if written - plain > allowed:
-        message = (
-            f"texts with {allowed} blanks around them are written with {written - plain} of them"
-        )
+        more = f"are written with {written - plain} of them"
+        message = f"texts with {allowed} blanks around them {more}"
         yield Fault("MYP714", "more white space around texts", message)
 
 
@@ -398,8 +393,7 @@ def bare(case: Case, text: str) -> str:
 
 def _adds(text: str, less: str) -> bool:
     """Returns whether a text is another one with something put in at one place."""
-    at = difference(text, less)[0]
-    return len(text) > len(less) and text.endswith(less[at:])
+    return len(text) > len(less) and text.endswith(less[in_common(text, less) :])
 
 
 def difference(one: str, other: str) -> tuple[int, str, str]:

@@ -140,8 +140,7 @@ def _of_server(url: str, _: Any, chat: Chat) -> Written:
 
 def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
     """Returns the answer of a server. Raises UsageError where there is none, or not the one."""
-    headers = {"Content-Type": "application/json"}
-    request = Request(url, json.dumps(body).encode(), headers)
+    request = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with urlopen(request, timeout=_SECONDS) as answer:
             return defaultdict(_no_answer, json.load(answer))

@@ -120,9 +120,8 @@ class Templates:
         if declared is not None and declared is not self._shared:
             self._shared = declared
             share(declared)
-        return (self.for_tools if declared else self.usual).outcome(
-            messages, declared, options or {}
-        )
+        template = self.for_tools if declared else self.usual
+        return template.outcome(messages, declared, options or {})
 
 
 class _OneTemplate:
@@ -145,8 +144,7 @@ class _OneTemplate:
         key = json.dumps([options, *sorted(self.stops)], sort_keys=True)
         aligner = self._aligners.entries.get(key)
         if aligner is None:
-            render = partial(self.text, options=options)
-            aligner = Aligner(render, self.stops, self._special)
+            aligner = Aligner(partial(self.text, options=options), self.stops, self._special)
             self._aligners.keep(key, aligner)
         try:
             return aligner.align(in_form(messages, form or self.form), tools)
@@ -356,8 +354,7 @@ class ModelFolder:
         outcome = chat.facts[RENDERING]
         if isinstance(outcome, OutOfBoundsError):
             self.stopped += 1
-            message = f"rendering was stopped after {outcome}"
-            return None, [Finding("MYP730", message, help=GROWS)]
+            return None, [Finding("MYP730", f"rendering was stopped after {outcome}", help=GROWS)]
         self.stopped = 0
         findings = list(self.findings(outcome, chat))
         return (outcome if isinstance(outcome, Aligned) else None), findings
@@ -395,8 +392,7 @@ class ModelFolder:
             size = outcome.cut_at
             does, where = ("cuts off", f" after {size} characters") if size else ("rewrites", "")
             kind = _KINDS.get(outcome.kind, outcome.kind)
-            message = f"the chat template {does} this {kind}{where}"
-            yield _at("MYP732", message, outcome, chat)
+            yield _at("MYP732", f"the chat template {does} this {kind}{where}", outcome, chat)
 
     def _of_rendering(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
         yield from filter(None, [self.stray(chat)])

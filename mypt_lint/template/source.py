@@ -135,15 +135,12 @@ def _of_config(config: dict[str, Any], file: Path) -> list[tuple[str, Path, str]
     if template is None:
         return []
     entries = template if isinstance(template, list) else [template]
+    keys = ("name", "template")
     if not all(
-        isinstance(item, dict)
-        and isinstance(item.get("name"), str)
-        and isinstance(item.get("template"), str)
-        for item in entries
+        isinstance(x, dict) and all(isinstance(x.get(k), str) for k in keys) for x in entries
     ):
-        raise UsageError(
-            f"{file}: chat_template must be a string, or a list of names and templates"
-        )
+        form = "a string, or a list of names and templates"
+        raise UsageError(f"{file}: chat_template must be {form}")
     return [(item["name"], file, item["template"]) for item in entries]
 
 

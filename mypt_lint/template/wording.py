@@ -88,9 +88,8 @@ def never_closed(literals: str) -> Iterator[Fault]:
     """Yields tags that a template opens and never closes, by its own text."""
     for opening, closing in map(BETWEEN.__getitem__, ("call", "result", "tools")):
         if opening in literals and closing not in literals:
-            yield Fault(
-                "MYP727", opening, f"{quoted(opening)} is closed nowhere by {quoted(closing)}"
-            )
+            message = f"{quoted(opening)} is closed nowhere by {quoted(closing)}"
+            yield Fault("MYP727", opening, message)
 
 
 class Tags:

@@ -124,9 +124,8 @@ def control_character(chat: Chat) -> Iterator[Finding]:
     """Finds control characters and escape sequences; results of tools may quote a terminal."""
     for message, text in chat.texts():
         if message.role != "tool" and (match := _CONTROL.search(text.text)):
-            fault = (
-                f"U+{ord(match[0][0]):04X} in the {message.alias} message is a control character"
-            )
+            char = f"U+{ord(match[0][0]):04X}"
+            fault = f"{char} in the {message.alias} message is a control character"
             fix = _fix(text, _CONTROL.sub("", text.text), "delete control characters")
             yield Finding("MYP452", fault, text.at, match.span(), fix=fix)
         elif message.role != "tool" and (match := _STRAY.search(text.text)):
@@ -141,8 +140,7 @@ def _is_decomposed(text: str) -> bool:
 
 def _apart(text: str) -> re.Match[str] | None:
     """Returns the first letter with an accent of its own that Unicode has as one character."""
-    matches = _ACCENT.finditer(text)
-    return next((m for m in matches if len(normalize("NFC", m[0])) == 1), None)
+    return next((m for m in _ACCENT.finditer(text) if len(normalize("NFC", m[0])) == 1), None)
 
 
 @check("MYP609")

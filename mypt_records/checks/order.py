@@ -25,8 +25,7 @@ def late_instruction(chat: Chat) -> Iterator[Finding]:
     for message in chat.messages:
         begun = begun or message.role not in _INSTRUCTING
         if begun and message.role in _INSTRUCTING:
-            text = f"a {message.alias} message after the beginning"
-            yield Finding("MYP250", text, message.at)
+            yield Finding("MYP250", f"a {message.alias} message after the beginning", message.at)
 
 
 @check("MYP209")

@@ -49,5 +49,4 @@ def answer_in_another_format(chat: Chat) -> Iterator[Finding]:
     if not asks_for_json(chat.extras) or answer.calls or not answer.content:
         return
     if answer.role == "assistant":
-        at = Place(answer.content[0].at)
-        yield from answer_misfits(answer.text, at, chat.extras, Patience())
+        yield from answer_misfits(answer.text, Place(answer.content[0].at), chat.extras, Patience())

@@ -56,8 +56,8 @@ def malformed_tool(chat: Chat) -> Iterator[Finding]:
             code, fault = "MYP102", "a tool has no name"
         if fault:
             hint = 'a tool is {"type": "function", "function": {"name": "...", ...}}'
-            at = tool.at + key * (tool.at.count("/") > 1)  # not of a list in a JSON text
-            yield Finding(code, fault, at, help=hint)
+            key *= tool.at.count("/") > 1  # not of a list in a JSON text
+            yield Finding(code, fault, tool.at + key, help=hint)
 
 
 @check("MYP126")

@@ -96,8 +96,7 @@ def any_words(patterns: list[dict[str, str]], ids: re.Pattern[str] | None) -> Fr
 
     if not fit(_WORDS):
         return None
-    names = _WIDE if fit(_WORDS + _MORE_WORDS) else _NARROW
-    return Free(names, ids or _IDENTS)
+    return Free(_WIDE if fit(_WORDS + _MORE_WORDS) else _NARROW, ids or _IDENTS)
 
 
 class _Function(Struct, gc=False):
@@ -358,8 +357,7 @@ class MessageSplitter(Splitter):
                     raise WholeRecord  # no answer is trained, which no piece tells
                 keys.append(tuple(skeleton))
                 if names or notes or tools is not None:
-                    declared = None if tools == _NULL else tools
-                    more[i] = Split(notes, values, quoted, declared, names)
+                    more[i] = Split(notes, values, quoted, None if tools == _NULL else tools, names)
             except (ValueError, RecursionError, TypeError, KeyError, WholeRecord):
                 keys.append(None)
                 del texts[ends[-1] if ends else 0 :]

@@ -396,8 +396,7 @@ class Messages(Adapter):
         if open_ is None or block not in self.shared:
             open_ = Block(block, source, at if source != "head" else piece.at)
             before = source == "head" and block == self.paths.get("system", ("",))[0]
-            before = before and self.tools_before != "system"
-            blocks.insert(0 if before else len(blocks), open_)
+            blocks.insert(0 if before and self.tools_before != "system" else len(blocks), open_)
         if inner:
             open_.parts.append(replace(piece, kind=inner[0]))
         else:
@@ -471,8 +470,7 @@ class Messages(Adapter):
                         ids = iter(current.pop(IDS, ())) if self.turns else ids
                         out.append(current)
                     current, rank = out[-1], now
-                    ident = next(ids, "") if piece == "call" else ""
-                    self._say(current, piece, part, ident, types)
+                    self._say(current, piece, part, next(ids, "") if piece == "call" else "", types)
                     continue
                 rank = len(_SPOKEN)
             if current is None and meta:  # of a message without text, whose block holds tools
@@ -482,8 +480,7 @@ class Messages(Adapter):
                 current |= meta  # with the role that the message had
         if self.tools_before == "last" and questions > 1:
             raise ValueError("no record can say this: the tools are not before the last question")
-        options = episode.meta.get(KEY, {})
-        out = self.options.without_options(out, options, tools="tools" in top)
+        out = self.options.without_options(out, episode.meta.get(KEY, {}), tools="tools" in top)
         default = self.default_system(tools="tools" in top)
         out = self.system.without_default(out, default, self.keeps)
         strip = self._opener("user", front=True).stripped

@@ -7,7 +7,7 @@ takes time with the square of their number.
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import count, islice
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from mypt_spec.bodies.json_body import ID, calls_in, value_in
 from mypt_spec.episode import Part, Place
@@ -71,12 +71,8 @@ class WaitingById(Waiting[Call]):
         return Finding("MYP310", f"no open call has the id {ident!r}", *at, help=hint)
 
 
-class _PlacedCall(NamedTuple):
-    """A call: the name of its tool, its id, and its place. The id of an unreadable call is None."""
-
-    name: str
-    id: str | None
-    at: Place
+# A call: the name of its tool, its id, and its place. The id of an unreadable call is None.
+_PlacedCall = tuple[str, str | None, Place]
 
 
 def unanswered(
@@ -93,7 +89,7 @@ def unanswered(
     for piece, part, block in pieces:
         if piece == "result":
             place = block if part.at == Place() else part.at
-            call_id = dict(part.attrs).get(ID, "") if ids else ""
+            call_id: str | None = dict(part.attrs).get(ID, "") if ids else ""
             if waiting.first(ANY) is None:
                 if answered:
                     message = "every call before it has its result"
@@ -109,9 +105,10 @@ def unanswered(
                 yield from _missing(waiting)
                 waiting, answered = WaitingById(), False
             for call in _placed_calls(part, body) if piece == "call" else ():
-                if ids and call.id in waiting.all_ids and not call.at.pointer:
-                    yield twice(call.id, call.at)
-                waiting.wait(call, call.id)
+                _, call_id, at = call
+                if ids and call_id in waiting.all_ids and not at.pointer:
+                    yield twice(call_id, at)
+                waiting.wait(call, call_id)
     if answered:
         yield from _missing(waiting)
 
@@ -125,12 +122,11 @@ def _placed_calls(part: Part, body: str) -> list[_PlacedCall]:
     try:
         calls = calls_in(value_in(part.text, body), body, part.attrs)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return [_PlacedCall("", None, part.at)]  # said where its body is read
-    attr = dict(part.attrs).get(ID, "")
-    return [_PlacedCall(call.name, call.id or attr, part.at) for call in calls]
+        return [("", None, part.at)]  # said where its body is read
+    return [(call.name, call.id or dict(part.attrs).get(ID, ""), part.at) for call in calls]
 
 
 def _missing(waiting: WaitingById[_PlacedCall]) -> Iterator[Finding]:
-    for call in waiting.all(ANY):
-        hint = "put its result after those of the other calls"
-        yield Finding("MYP311", f"the call of {call.name!r} has no result", *call.at, help=hint)
+    hint = "put its result after those of the other calls"
+    for name, _, at in waiting.all(ANY):
+        yield Finding("MYP311", f"the call of {name!r} has no result", *at, help=hint)
