@@ -177,8 +177,9 @@ def _once_findings(findings: OncePerFile, records: int) -> list[Diagnostic]:
     if mixed:
         counts = ", ".join(f"{once.count} {_shape(once)}" for once in mixed)
         file = mixed[0].first.finding.message.partition("; ")[2]
-        and_more = counted(sum(once.count for once in mixed) - 1, "more line")
-        text = f"{file}, but here and on {and_more}: {counts}"
+        more = sum(once.count for once in mixed) - 1
+        text = f"{file}, but here and on {counted(more, 'more line')}: {counts}"
+        text = text if more else f"{file}; this is one of {_shape(mixed[0])}"
         out.append(_saying(mixed[0].first, text))
     labelled = [once for (code, _), once in findings.items() if code == ONE_LABEL]
     if len(labelled) == 1 and labelled[0].count >= _FEW:

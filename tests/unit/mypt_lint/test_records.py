@@ -130,6 +130,8 @@ def test_several_shapes_are_one_finding(jobs: str, lint: Any) -> None:
     assert lines[0].startswith("x.jsonl:8:1: MYP113 mixed-shapes: the file has OpenAI records")
     assert "2 ShareGPT records (conversations), 1 Alpaca records" in lines[0]
     assert err[-1] == "1 error in 3 of 11 lines (8 clean, 3 faulty; 1 file)"
+    _, lines, _ = lint(write(*[OPENAI] * 7, GPT), "-j", jobs)
+    assert lines[0].endswith("(messages); this is one of ShareGPT records (conversations)")
 
 
 def test_a_later_range_of_a_file_counts_its_rows(
