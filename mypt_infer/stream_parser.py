@@ -32,6 +32,8 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
+import regex
+
 import mypt_spec
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
@@ -68,7 +70,7 @@ class StreamParser:
         # The blocks that are open before the next event.
         self._inside = inside
         self._by_id = {i: self._table.sentinels[s] for s, i in self._table.special.items()}
-        self._beginning, self._around, self._longer = _patterns(dialect)
+        self._beginning, self._around, self._special, self._longer = _patterns(dialect)
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors)
         # The end of the text that was pushed, which may begin a tag of one id.
         self._unread = ""
@@ -113,7 +115,7 @@ class StreamParser:
         Each character counts as an id, and a tag of one id is what spells it.
         """
         self._unread += text
-        special = _special(self._d)
+        special = self._special
         while match := special.search(self._unread, partial=True) if special else None:
             if match.partial:
                 break
@@ -203,52 +205,29 @@ class StreamParser:
 
 
 @lru_cache(32)
-def _patterns(dialect: mypt_spec.Dialect) -> tuple[Any, Any, dict[str, list[str]]]:
-    """Returns what finds the tags of a dialect in a text that goes on."""
-    return _beginning(dialect.table), _around(dialect.table), _longer(dialect.table)
+def _patterns(dialect: mypt_spec.Dialect) -> tuple[Any, Any, Any, dict[str, list[str]]]:
+    """Returns what finds the tags of a dialect in a text that goes on.
 
-
-@lru_cache(32)
-def _special(dialect: mypt_spec.Dialect) -> Any:
-    """Returns a pattern of the tags that are one id, for partial matches; None for none."""
-    import regex
-
-    tags = sorted(dialect.table.special, key=lambda tag: -len(tag))
-    return regex.compile("|".join(map(re.escape, tags))) if tags else None
-
-
-def _beginning(table: TokenTable) -> Any:
-    """Returns a pattern of tags, for partial matches; None if all tags are single ids."""
-    if all(
-        len(t.spelling) == 1 and t.spelling[0].kind == "special" for t in table.terminals.values()
-    ):
-        return None
-    import regex
-
-    rows = sorted(table.spellings, key=lambda terminal: -len(terminal.shown))
-    return regex.compile("|".join(_tag_pattern(table, terminal) for terminal in rows))
-
-
-def _around(table: TokenTable) -> Any:
-    """Returns a pattern of tags that hold others, such as words that quote one; None for none.
-
-    A search prefers the whole tag that is quoted to the beginning of the one around it.
+    Patterns, for partial matches, are of all tags, None if each is one id; of tags that hold
+    others, such as words that quote one; and of those that are one id. The dictionary maps each tag
+    to what makes it longer, if it comes next; tags of one id are sentinels there.
     """
-    import regex
-
-    kinds = [(t, [p.kind for p in t.spelling[t.led :]]) for t in table.spellings]
-    rows = [t for t, row in kinds if row[0] != "special" and "special" in row]
-    return regex.compile("|".join(_tag_pattern(table, t) for t in rows)) if rows else None
-
-
-def _longer(table: TokenTable) -> dict[str, list[str]]:
-    """Maps each tag to what makes it longer, if it comes next; tags of one id are sentinels."""
-    spellings = [t.spell((), table.sentinels) for t in table.spellings]
-    out: dict[str, list[str]] = {}
-    for tag, other in product(spellings, spellings):
+    table, longer = dialect.table, dict[str, list[str]]()
+    spelled = [t.spell((), table.sentinels) for t in table.spellings]
+    for tag, other in product(spelled, spelled):
         if tag != other and other.startswith(tag) and not other[len(tag) :].isspace():
-            out.setdefault(tag, []).append(other[len(tag) :])
-    return out
+            longer.setdefault(tag, []).append(other[len(tag) :])
+    kinds = [(t, [p.kind for p in t.spelling[t.led :]]) for t in table.spellings]
+    # A search prefers the whole tag that is quoted to the beginning of the one around it.
+    around = [t for t, row in kinds if row[0] != "special" and "special" in row]
+    is_plain = any([p.kind for p in t.spelling] != ["special"] for t in table.terminals.values())
+    rows = sorted(table.spellings, key=lambda t: -len(t.shown)) if is_plain else []
+    special = [re.escape(tag) for tag in sorted(table.special, key=lambda tag: -len(tag))]
+    found = [[_tag_pattern(table, t) for t in tags] for tags in (rows, around)]
+    first, second, third = (
+        regex.compile("|".join(each)) if each else None for each in (*found, special)
+    )
+    return first, second, third, longer
 
 
 def _tag_pattern(table: TokenTable, terminal: Terminal) -> str:

@@ -6,10 +6,13 @@ their block is closed. What a model writes freely may be no legal call: `calls` 
 each, and a block without the name of a tool is content, as it was written.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import regex
 
 from mypt_infer.run_format import Format, ToolCall
 from mypt_infer.serve.call_stream import (
@@ -74,7 +77,8 @@ class DeltaReader:
 
     `types` are those of the arguments of tools; by default, what the prompt defines. `calls` are
     all calls that have been read, `thoughts` where each thought begins and ends, tags included, and
-    `thought_begin` where the last one begins.
+    `thought_begin` where the last one begins. `position` is the number of ids, or characters, that
+    have been read.
     """
 
     def __init__(
@@ -84,12 +88,12 @@ class DeltaReader:
         self.calls: list[CallAttempt] = []
         self._opened, self._is_named = 0, False  # of the block of a call
         self.thoughts: list[tuple[int, int]] = []
-        self.thought_begin = 0
+        self.thought_begin = self.position = 0
         self._blocks = Blocks(form.dialect.table)
         self._opener: Event | None = None  # of the block of a call
         self._stream: Callable[[str], list[CallPiece]] | None = None  # reads the body of the block
         self._buffer: list[str] = []  # the text of a call, or of a citation
-        self._last, self._is_begin = 0, True  # of a text
+        self._is_begin = True  # of a text
         if isinstance(prompt, str):
             events = form.dialect.lex(prompt)
         else:
@@ -99,11 +103,6 @@ class DeltaReader:
         last, inside = events[-1].terminal if events else "", tuple(self._blocks.open)
         self._parser = StreamParser(form.dialect, last, inside=inside, errors="replace")
         self._types = form.types_in(events) if types is None else types
-
-    @property
-    def position(self) -> int:
-        """Returns the number of ids, or characters, that have been read."""
-        return self._last
 
     @property
     def open(self) -> list[str]:
@@ -127,11 +126,11 @@ class DeltaReader:
         """Returns what was held back, because no further id comes."""
         out = [d for piece in self._parser.flush() for d in self._read(piece)]
         if self._opener is not None:
-            out += self._closed("", self._last, cut=True)
+            out += self._closed("", self.position, cut=True)
         return out
 
     def _read(self, piece: Piece) -> Iterator[Delta]:
-        begin, self._last = self._last, piece.end
+        begin, self.position = self.position, piece.end
         event = piece.event
         kind = self._blocks.open[-1] if self._blocks.open else ""
         if event.terminal == TEXT:
@@ -220,7 +219,8 @@ class Stopper:
     """Cuts a text at the first of some others; holds back what may be the beginning of one."""
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self._stops, self._buffer = list(stops), ""
+        self._pattern = regex.compile("|".join(map(re.escape, stops))) if stops else None
+        self._buffer = ""
         self.stopped = False
 
     def push(self, text: str, *, last: bool = False) -> str:
@@ -228,18 +228,8 @@ class Stopper:
         if self.stopped:
             return ""
         text = self._buffer + text
-        at = min((i for i in (text.find(s) for s in self._stops) if i >= 0), default=-1)
-        if at >= 0:
-            self.stopped, self._buffer = True, ""
-            return text[:at]
-        keep = 0 if last else self._unsure(text)
-        self._buffer = text[len(text) - keep :]
-        return text[: len(text) - keep]
-
-    def _unsure(self, text: str) -> int:
-        """Returns the length of the longest end of a text that a stop begins with."""
-        longest = max(map(len, self._stops), default=0)
-        for size in range(min(len(text), longest - 1), 0, -1):
-            if any(stop.startswith(text[-size:]) for stop in self._stops):
-                return size
-        return 0
+        match = self._pattern.search(text, partial=not last) if self._pattern else None
+        self.stopped = match is not None and not match.partial
+        at = match.start() if match is not None else len(text)
+        self._buffer = text[at:]
+        return text[:at]
