@@ -12,7 +12,7 @@ from typing import Any
 from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NotLearnedError
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.model import ModelFolder, Outcome, Templates
-from mypt_lint.template.render import Failed, Form, failure, in_form
+from mypt_lint.template.render import Failed, Form
 from mypt_lint.template.render import literals as literals_of
 from mypt_lint.template.source import Template
 from mypt_spec.templates.bounds import Bounded, OutOfBoundsError
@@ -46,13 +46,7 @@ class _Rendering:
         later = (template.now + _LATER).strftime
         clocks = {"": lambda _: DAY, "now": template.now.strftime, "later": later}
         options = {"strftime_now": clocks[options.pop("clock", "")]} | options
-        try:
-            formed = in_form(messages, template.form)
-            return template.text(formed, tools, prompt=how == "prompt", options=options)[0]
-        except MemoryError:
-            raise
-        except Exception as error:  # whatever a template does wrong
-            return failure(error)
+        return template.written(messages, tools, options, prompt=how == "prompt")
 
 
 class Renderings:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import marshal
 import re
-from collections import defaultdict
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -21,11 +20,10 @@ from mypt_cli.errors import UsageError
 from mypt_lint.places.json_edit import in_common
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.checks import difference, quoted
-from mypt_lint.template.model import ModelFolder, arguments_of, in_use
-from mypt_lint.template.render import Failed, Form, Outcome, in_form, renderer
-from mypt_lint.template.source import Template
+from mypt_lint.template.model import ModelFolder, arguments_of
+from mypt_lint.template.render import Failed
 from mypt_records.chat import Chat
-from mypt_spec.templates.bounds import Bounded, OutOfBoundsError
+from mypt_spec.templates.bounds import OutOfBoundsError
 
 KINDS = {
     "refused": "one side refuses the record",
@@ -87,33 +85,20 @@ def _of_dialect(name: str) -> Side:
     return write
 
 
-def _texts(templates: list[Template], forms: tuple[Form, Form]) -> Callable[..., Outcome]:
-    """Returns what renders conversations, in the process of a template."""
-    renders = [renderer(template) for template in templates]
-
-    def render(messages: Any, packed: bytes | None, options: Any) -> Outcome:
-        tools = None if packed is None else marshal.loads(packed)
-        which = int(bool(tools))
-        return renders[which](in_form(messages, forms[which]), tools, **options)
-
-    return render
-
-
 def _of_template(path: str) -> Side:
     model = ModelFolder(path)
-    rendered: Bounded[Any] = Bounded(_texts, in_use(model.templates), model.forms)
 
     def write(_: Any, chat: Chat) -> Written:
         try:
-            outcome = rendered(*arguments_of(chat))
+            text = model.text(chat)
         except OutOfBoundsError as error:
             raise RefusedError(f"rendering was stopped after {error}") from None
-        if isinstance(outcome, Failed):
-            raise RefusedError(outcome.message)
+        if isinstance(text, Failed):
+            raise RefusedError(text.message)
         if model.vocabulary is None:
-            return Written(outcome.text)
-        (ids,) = model.encoder.encoded([Aligned(outcome.text, (), (), (), ())])
-        return Written(outcome.text, None if isinstance(ids, ValueError) else ids[0].tolist())
+            return Written(text)
+        (ids,) = model.encoder.encoded([Aligned(text, (), (), (), ())])
+        return Written(text, None if isinstance(ids, ValueError) else ids[0].tolist())
 
     return write
 
@@ -125,33 +110,30 @@ def _of_server(url: str, _: Any, chat: Chat) -> Written:
     body |= {} if packed is None else {"tools": marshal.loads(packed)}
     body |= {"chat_template_kwargs": options} if options else {}
     try:
-        text = _post(url + "/apply-template", body)["prompt"]
+        text = _post(url + "/apply-template", body, "prompt")
         sent = {"content": text, "add_special": True, "parse_special": True}
-        return Written(text, _post(url + "/tokenize", sent)["tokens"])
+        return Written(text, _post(url + "/tokenize", sent, "tokens"))
     except HTTPError as error:
         if error.code not in (404, 405, 501):
             raise RefusedError(f"status {error.code} of {url}") from None
     try:
-        ids = _post(url + "/tokenize", body | {"add_special_tokens": False})["tokens"]
-        return Written(_post(url + "/detokenize", {"tokens": ids})["prompt"], ids)
+        ids = _post(url + "/tokenize", body | {"add_special_tokens": False}, "tokens")
+        return Written(_post(url + "/detokenize", {"tokens": ids}, "prompt"), ids)
     except HTTPError as error:
         raise RefusedError(f"status {error.code} of {url}/tokenize") from None
 
 
-def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Returns the answer of a server. Raises UsageError where there is none, or not the one."""
+def _post(url: str, body: dict[str, Any], key: str) -> Any:
+    """Returns a value of the answer of a server. Raises UsageError where there is none."""
     request = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with urlopen(request, timeout=_SECONDS) as answer:
-            return defaultdict(_no_answer, json.load(answer))
+            return json.load(answer)[key]
     except HTTPError:
         raise
-    except (OSError, TypeError, ValueError) as error:
-        raise UsageError(f"{url}: no answer: {error}; start the server") from None
-
-
-def _no_answer() -> Any:
-    raise UsageError("the server does not answer as llama.cpp or vLLM does; name one of these")
+    except (OSError, TypeError, ValueError, LookupError) as error:
+        why = f"no answer as of llama.cpp or vLLM: {error}; start the server, or name one of these"
+        raise UsageError(f"{url}: {why}") from None
 
 
 def compare(record: Any, chat: Chat, one: Side, other: Side) -> tuple[str, str] | None:

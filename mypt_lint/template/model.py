@@ -111,6 +111,7 @@ class Templates:
         messages: list[dict[str, Any]] | None = None,
         tools: bytes | None = None,
         options: dict[str, Any] | None = None,
+        how: str = "outcome",
     ) -> Outcome | str | tuple[Form, Form]:
         if messages is None:
             return self._fault or (self.usual.form, self.for_tools.form)
@@ -121,7 +122,8 @@ class Templates:
             self._shared = declared
             share(declared)
         template = self.for_tools if declared else self.usual
-        return template.outcome(messages, declared, options or {})
+        made: Outcome | str = getattr(template, how)(messages, declared, options or {})
+        return made
 
 
 class _OneTemplate:
@@ -150,6 +152,18 @@ class _OneTemplate:
             return aligner.align(in_form(messages, form or self.form), tools)
         except AlignError as error:
             return error.leaf
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a template does wrong
+            return failure(error)
+
+    def written(
+        self, messages: Any, tools: Any, options: dict[str, Any], *, prompt: bool = False
+    ) -> str | Failed:
+        """Returns the text of a conversation, or why it has none."""
+        formed = in_form(messages, self.form)
+        try:
+            return self.text(formed, tools, prompt=prompt, options=options)[0]
         except MemoryError:
             raise
         except Exception as error:  # whatever a template does wrong
@@ -296,6 +310,11 @@ class ModelFolder:
         for outcome in self._aligned.each(calls):
             assert not isinstance(outcome, str)
             yield outcome
+
+    def text(self, chat: Chat) -> str | Failed:
+        """Returns the text of a chat, or why it has none. Raises OutOfBoundsError."""
+        text: str | Failed = self._aligned(*arguments_of(chat), "written")
+        return text
 
     def stray(self, chat: Chat) -> Finding | None:
         """Returns the finding about a special token that tools, keys, ids or options spell."""

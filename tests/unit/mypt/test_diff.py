@@ -82,6 +82,13 @@ def test_the_place_of_a_difference(run: Any) -> None:
     assert "1 record compared, 1 differ\n  1  structure: other text or tags" in output
 
 
+def test_options_of_a_record_are_given_to_templates(run: Any) -> None:
+    template = "{{ '<s>' if first else '' }}" + PLAIN
+    record = {"messages": talk(HI, YO), "chat_template_kwargs": {"first": True}}
+    status, output = run(template, PLAIN, record)
+    assert (status, "x.jsonl:1: bos: at" in output) == (1, True), output
+
+
 @pytest.mark.parametrize(
     ("one", "record", "message"),
     [
