@@ -84,23 +84,20 @@ class Renderer:
         encoded = self.dialect.encode(episode, partial=partial)
         ids = self._prompter.ids(episode, parsed) if add_generation_prompt else encoded.ids.tolist()
         numbers = indices_of(self.dialect, episode, sources, len(ids))
-        segments = encoded.origin.segments if encoded.origin is not None else []
+        assert encoded.origin is not None
         key = f"/{self.dialect.adapter.SCHEMA.messages}/"
-        own = [s.event.terminal == TEXT and s.event.at.pointer.startswith(key) for s in segments]
-        texts = [text for text, s in zip(own, segments, strict=True) for _ in s.ids]
-        masks = [
-            [*map(bool, mask), *[False] * (len(ids) - len(encoded))][: len(ids)]
-            for mask in (encoded.loss.tolist(), texts)
+        marks = [
+            (bool(loss), s.event.terminal == TEXT and s.event.at.pointer.startswith(key))
+            for s in encoded.origin.segments
+            for loss in s.losses
         ]
-        return self._tokens(ids, numbers, masks[0], masks[1], messages)
+        marks = (marks + [(False, False)] * (len(ids) - len(marks)))[: len(ids)]
+        sampled, texts = ([mark[at] for mark in marks] for at in (0, 1))
+        return self._tokens(ids, numbers, sampled, texts, messages)
 
-    def render_ids(
-        self, messages: Messages, *, tools: Tools = None, add_generation_prompt: bool = False
-    ) -> list[int]:
-        """Returns the ids of a conversation."""
-        ids: list[int] = self.render(
-            messages, tools=tools, add_generation_prompt=add_generation_prompt
-        ).token_ids
+    def render_ids(self, messages: Messages, **options: Any) -> list[int]:
+        """Returns the ids of a conversation; options are those of `render`."""
+        ids: list[int] = self.render(messages, **options).token_ids
         return ids
 
     def parse_response(

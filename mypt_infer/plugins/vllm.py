@@ -23,6 +23,7 @@ from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 import mypt_spec
 from mypt_infer.plugins.answer_stream import AnswerStream, usual_prompt
 from mypt_infer.run_format import format_of
+from mypt_infer.serve.asked.prompts import state_after
 from mypt_infer.serve.deltas import THOUGHT, Delta, DeltaReader
 from mypt_lint.derive.of_model import dialect_of_model
 
@@ -164,9 +165,8 @@ class _Reasoning(_Parser, ReasoningParser):  # type: ignore[misc]
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
         """Returns whether no thought is open after ids, and none may be opened."""
         dialect, text = self._dialect, self.model_tokenizer.decode(list(input_ids))
-        state, reader = dialect.automaton.start, DeltaReader(format_of(dialect), text)
-        for event in dialect.lex(text):
-            state = dialect.automaton.steps[state].get(event.terminal, state)
+        reader = DeltaReader(format_of(dialect), text)
+        state = state_after(dialect, dialect.lex(text))
         row = (dialect.table.terminals.get(name) for name in dialect.automaton.steps[state])
         may_think = any(t is not None and t.opens in reader.format.thinking for t in row)
         return not (may_think or reader.is_thinking)

@@ -32,7 +32,8 @@ def _begun(decoder: Decoder, form: Format, prompt: Prompt, name: str) -> tuple[l
     """Returns the ids that begin a call, and the state after them."""
     out: list[int] = []
     state = decoder.start(prompt.ids, called=prompt.called)
-    for terminal in _way(form, state_after(decoder.dialect, prompt.ids)):
+    events, _ = decoder.dialect.lex_ids(prompt.ids)
+    for terminal in _way(form, state_after(decoder.dialect, events)):
         for token in _ids(decoder, terminal, name):
             if decoder.calling(state):
                 return out, state

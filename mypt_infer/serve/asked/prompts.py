@@ -5,7 +5,7 @@ format has no place for is refused by its place, since the model would not see i
 the format does not declare are left out of the text, where the decoder binds calls to them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from mypt_records.shapes import read as read_chat
 from mypt_spec import Dialect, Finding
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.encoder import encode_events
-from mypt_spec.episode import Episode
+from mypt_spec.episode import Episode, Event
 
 _SHAPE = "openai"
 _LOST, _UNKNOWN = "MYP114", "MYP361"
@@ -132,19 +132,19 @@ class Prompter:
     def _after_result(self, ids: list[int]) -> list[int]:
         """Returns a prompt without what ends the turn, where results are inside of the answer."""
         table, tokenizer, result = self.dialect.table, self.dialect.tokenizer, self.format.result
-        if result is None or self.format.model_writes[state_after(self.dialect, ids)]:
-            return ids
         events, _ = self.dialect.lex_ids(ids)
+        if result is None or self.format.model_writes[state_after(self.dialect, events)]:
+            return ids
         closer = table.closers[result.opens].name
         ends = [at for at, event in enumerate(events, 1) if event.terminal == closer]
         # Of tags of plain text, the ids of the last one are with what comes after it.
         return encode_events(events[: ends[-1]], table, tokenizer).ids.tolist() if ends else ids
 
 
-def state_after(dialect: Dialect, ids: Sequence[int]) -> int:
-    """Returns the state of the grammar after the ids of a legal beginning."""
+def state_after(dialect: Dialect, events: Iterable[Event]) -> int:
+    """Returns the state of the grammar after the events of a legal beginning."""
     state = dialect.automaton.start
-    for event in dialect.lex_ids(ids)[0]:
+    for event in events:
         state = dialect.automaton.steps[state].get(event.terminal, state)
     return state
 
