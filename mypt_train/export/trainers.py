@@ -6,6 +6,7 @@ trainer wants of which shape. Output: the files of the entries, and notes of wha
 
 import json
 import os
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
@@ -27,6 +28,7 @@ TRAINERS: dict[str, Any] = tomllib.loads(
     files("mypt_train.export").joinpath("trainers.toml").read_text(encoding="utf-8")
 )
 _RECORDS = 1000  # whose keys are looked at
+_NAME = re.compile(r'"\{(name|messages|path)\}"')  # a value that is filled in
 
 
 def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, list[str]]:
@@ -59,11 +61,12 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
                 f"{data}: {shape if shape == 'rows' else about}; {name} takes "
                 f"{', '.join(trainer['shapes'])}: mypt-convert --to chatml writes openai's"
             )
-        entry = _filled(trainer["shapes"][shape], names)
+        entry = {**trainer["shapes"][shape]}
         for key in keys.union(inner) & trainer.get("keys", {}).keys():
             for place, value in trainer["keys"][key].items():
                 entry[place] = entry[place] | value if isinstance(value, dict) else value
         text = json.dumps(entry, ensure_ascii=False)
+        text = _NAME.sub(lambda m: json.dumps(names[m[1]], ensure_ascii=False), text)
         outputs[trainer["file"]] = trainer["text"].format(entry=text, **names).encode()
         notes += [
             f'{name} does not read the key "{key}" of {counted(count, "message")}'
@@ -71,10 +74,3 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
             if key not in trainer["read"]
         ]
     return write_folder(Path(out), outputs), notes
-
-
-def _filled(value: Any, names: dict[str, str]) -> Any:
-    """Returns a value with the names in its texts filled in."""
-    if isinstance(value, dict):
-        return {key: _filled(item, names) for key, item in value.items()}
-    return value.format(**names) if isinstance(value, str) else value
