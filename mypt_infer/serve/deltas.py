@@ -14,7 +14,7 @@ from typing import Any
 
 import regex
 
-from mypt_infer.run_format import Format, ToolCall
+from mypt_infer.run_format import Format
 from mypt_infer.serve.call_stream import (
     CallListStream,
     CallPiece,
@@ -37,25 +37,6 @@ NO_CALL = "no call"  # what was to be a call, without the name of a tool: conten
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
-    """A piece of an answer: its kind, its text, and how many ids there are up to it.
-
-    `begin` is the number of ids before it. Of calls, the text is a piece of the arguments; `name`
-    begins a call, and `id` is what the model has written as its id, `calls` are whole ones, and
-    `ended` is said of the last piece.
-    """
-
-    kind: str
-    text: str
-    begin: int
-    end: int
-    calls: tuple[ToolCall, ...] = ()
-    name: str = ""
-    ended: bool = False
-    id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class CallAttempt:
     """A call as it was read: `raw` is its block, which is between the ids `begin` and `end`.
 
@@ -69,6 +50,25 @@ class CallAttempt:
     status: str = "ok"
     name: str = ""
     arguments: dict[str, Any] | None = None
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of an answer: its kind, its text, and how many ids there are up to it.
+
+    `begin` is the number of ids before it. Of calls, the text is a piece of the arguments; `name`
+    begins a call, and `id` is what the model has written as its id, `calls` are whole ones, and
+    `ended` is said of the last piece.
+    """
+
+    kind: str
+    text: str
+    begin: int
+    end: int
+    calls: tuple[CallAttempt, ...] = ()
+    name: str = ""
+    ended: bool = False
     id: str = ""
 
 
@@ -205,14 +205,13 @@ class DeltaReader:
             if parsed.value is None and not isinstance(kind, Tags | BareKeys):
                 status = "invalid_json"
         at = raw, self._opened, end
-        self.calls += [CallAttempt(*at, "ok", *call) for call in calls]
-        self.calls += [] if calls else [CallAttempt(*at, status)]
+        read = tuple(CallAttempt(*at, "ok", *call) for call in calls)
+        self.calls += read or [CallAttempt(*at, status)]
         if self._is_named:
             return [Delta(CALLED, "", *at[1:], ended=True)]
         if not calls:
             return [Delta(NO_CALL, *at)]
-        whole = tuple(ToolCall(call.name, call.arguments, raw.strip(), call.id) for call in calls)
-        return [Delta(CALLED, "", *at[1:], whole, ended=True)]
+        return [Delta(CALLED, "", *at[1:], read, ended=True)]
 
 
 class Stopper:
