@@ -127,6 +127,77 @@ SAMPLES = {
         [_ASKED, _ANSWER],
         "chosen",
     ),
+    "anthropic": Sample(
+        {"system": "S", "tools": [{"name": "find", "input_schema": _PARAMETERS}]},
+        [
+            _ASKED,
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Aha.", "signature": "x"},
+                    {"type": "text", "text": "Look."},
+                    {"type": "tool_use", "id": ID, "name": "find", "input": {"doc_id": "d"}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": ID, "content": "d"}],
+            },
+            {"role": "assistant", "content": [{"type": "text", "text": "So."}]},
+        ],
+    ),
+    "gemini": Sample(
+        {"systemInstruction": {"parts": [{"text": "S"}]}},
+        [
+            {"role": "user", "parts": [{"text": "How?"}]},
+            {
+                "role": "model",
+                "parts": [{"functionCall": {"name": "find", "args": {"doc_id": "d"}}}],
+            },
+            {
+                "role": "user",
+                "parts": [{"functionResponse": {"name": "find", "response": {"x": "d"}}}],
+            },
+            {"role": "model", "parts": [{"text": "So."}]},
+        ],
+        "contents",
+    ),
+    "responses": Sample(
+        {"instructions": "S", "tools": [{"type": "function", **_TOOLS[0]["function"]}]},
+        [
+            _ASKED,
+            {
+                "type": "function_call",
+                "call_id": ID,
+                "name": "find",
+                "arguments": '{"doc_id": "d"}',
+            },
+            {"type": "function_call_output", "call_id": ID, "output": "d"},
+            {"role": "assistant", "content": [{"type": "output_text", "text": "So."}]},
+        ],
+        "input",
+    ),
+    "atif": Sample(
+        {"schema_version": "ATIF-v1.6", "agent": {"name": "a", "version": "1"}},
+        [
+            {"source": "user", "message": "How?"},
+            {
+                "source": "agent",
+                "message": "Look.",
+                "reasoning_content": "Aha.",
+                "tool_calls": [
+                    {
+                        "tool_call_id": ID,
+                        "function_name": "find",
+                        "arguments": {"doc_id": "d"},
+                    }
+                ],
+                "observation": {"results": [{"source_call_id": ID, "content": "d"}]},
+            },
+            {"source": "agent", "message": "So."},
+        ],
+        "steps",
+    ),
     "prompt": Sample({"answer": "4"}, [_ASKED, _ANSWER], "prompt"),
     "kto": Sample({"completion": [_ASKED, _ANSWER], "label": True}, [_ASKED, _ANSWER], "prompt"),
 }

@@ -330,7 +330,7 @@ def test_a_folder_for_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     out = tmp_path / "out"
     assert main(["--for", "vllm,llama.cpp", "--for", "sglang", "-o", str(out)]) == 0
     assert {path.name for path in out.iterdir()} == {
-        "README.md", "answer.gbnf", "chat_template.jinja", "response_template.json", "structural_tag.json",
+        "README.md", "answer.gbnf", "chat_template.jinja", "mypt_parsers.py", "structural_tag.json",
     }  # fmt: skip
     for server in ("vllm", "sglang", "llama.cpp"):
         assert f"## {server}" in (out / "README.md").read_text()

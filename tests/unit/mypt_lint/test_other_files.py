@@ -31,7 +31,6 @@ FILES = {
     "html without a type": (b"<HTML>\n<body>404</body>", "an HTML page"),
     "csv": (b"question,answer\n2+2,4\n", "a table of text"),
     "tsv": (b'"instruction"\t"output"\n2+2\t4', "a table of text"),
-    "arrow": (b"ARROW1\0\0" + RECORD, "an Arrow file"),
 }  # fmt: skip
 
 
