@@ -29,7 +29,7 @@ _CODE = re.compile(
     r"|angular|markdown|code|json|html|prompt|translat|endpoint|routes?\b|path|url|api\b|strings?\b"
     r"|f-string|yaml|xml|python|javascript|rust\b|script|syntax|brace|bracket|parameter|argument"
     r"|regex|sql\b|\bmerge|personali[sz]|workflow|shell\b|environment"
-    r"|\bsets?\b|sample space|\bmenge|disjoint)",
+    r"|\bsets?\b|sample space|\bmenge|disjoint|fill|replac|insert|substitut|names?\b|plural|tense)",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOTHING = {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}

@@ -179,6 +179,7 @@ def codes(*messages: dict[str, Any], **more: Any) -> list[str]:
         ("Where is it?", "It is at /users/{id}/posts/{post_id}.", ""),
         ("Say 'Hello, {name}!' to them.", "Hello, {name}!", ""),
         ("Which routes are there?", "Users have {id}.", ""),
+        ("How?", "Write {first_name} where the first name goes, and {last_name} for the last.", ""),
         ("Where is it?", "Lorem ipsum dolor sit amet.", "MYP460"),
         ("What does a typesetter write?", "Lorem ipsum dolor sit amet.", ""),
         ("Can you return it?", "undefined", "MYP460"),
