@@ -1,7 +1,5 @@
 """Reads the command line of `mypt-diff`: compares two formats on the records of some files."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter

@@ -5,8 +5,6 @@ what is lost. Losses are not declared anywhere: the new record is split into ste
 missing step is a loss. So losses that nobody anticipated are reported, too.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Input: a dialect. Output: a Format: which blocks hold calls, where a turn ends, 
 written. It exists so that the controller names no tag of any dialect.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

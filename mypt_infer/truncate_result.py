@@ -5,8 +5,6 @@ dropped, from their ends. So a large result of a tool still fits into the contex
 many of its items as it can use, and the result says that it is not whole.
 """
 
-from __future__ import annotations
-
 import json
 from bisect import bisect
 from collections.abc import Callable

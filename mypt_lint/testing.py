@@ -6,8 +6,6 @@ def test_the_training_data():
     assert_clean("data/", dialect="qwen3")
 """
 
-from __future__ import annotations
-
 import io
 import os
 from argparse import Namespace

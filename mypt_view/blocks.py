@@ -4,8 +4,6 @@ An episode is grouped by the tags of its token table, an unreadable record by it
 here knows a dialect.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ It sends diagnostics, the page of a rule under the pointer, fixes, and the loss 
 tokens: masked content as `comment`, which editors show faintly, trained content as `string`.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import re

@@ -3,8 +3,6 @@
 Such records are read only: a shape is no dialect, because there is no text to write it as.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

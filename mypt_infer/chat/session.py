@@ -1,7 +1,5 @@
 """Runs a chat: turns, and conversations, each of which is kept and can be continued."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

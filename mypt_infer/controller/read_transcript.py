@@ -4,8 +4,6 @@ Input: a record with a transcript; `transcript` describes the form. Output: the 
 and the events. Whatever is damaged in it is a TranscriptError.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args

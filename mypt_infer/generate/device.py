@@ -5,8 +5,6 @@ tables on the device, too, took more time there than to copy what is allowed, on
 except for 64 rows in a compiled loop.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -5,8 +5,6 @@ no alternative are not sampled: they are read by the model later, in one chunk w
 token.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Input: a model, prompts and a decoder. Output: "legal", or the reason, for each 
 what the grammar buys (bench/RESULTS.md) and what training has achieved.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -8,8 +8,6 @@ listed, as inside of structure: 11 of 151,680, say. Nothing is ever masked: wher
 allowed, those that are refused get the weight 0.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -5,8 +5,6 @@ same JSON value that a model of ours sees, as text and, where it is an object, a
 content; an error of a tool is a result with `is_error`, because the client's model can correct it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -4,8 +4,6 @@ Input: what the model tells of one answer. Output: deltas, and the message that 
 message of an answer that is not streamed is made of the same deltas.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import secrets

@@ -1,7 +1,5 @@
 """Routes requests to the service, and writes what comes back: JSON, or a stream of events."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -4,8 +4,6 @@ Input: the parameters of a request. Output: `Running`, the answers of one reques
 Prompts and decoders are made in threads beside the server's loop, which is never kept waiting.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

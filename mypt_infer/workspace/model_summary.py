@@ -4,8 +4,6 @@ Input: a model and a dialect. Output: a function from a text to its summary, whi
 workspace.summarize calls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -4,8 +4,6 @@ Input: a WorkspaceEngine. Output: a Toolbox with four tools. `docs/workspace_api
 and results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -6,8 +6,6 @@ True
 'assistant'
 """
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

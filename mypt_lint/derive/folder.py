@@ -1,7 +1,5 @@
 """Writes the files of a custom format for what was learned of a template."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -4,8 +4,6 @@ Input are chats of any shape. Output is the first place at which the two texts d
 two lists of ids, and of which kind the difference is.
 """
 
-from __future__ import annotations
-
 import json
 import marshal
 import re

@@ -1,7 +1,5 @@
 """Renders messages and tools by a chat template."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable

@@ -4,8 +4,6 @@ Each function takes a Draw (chance and the data of one language) and the turn be
 the messages of a turn: what the user says, then what follows from it and from chance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ refused here, and nothing else. Most lines are proved clean by the linter's fast
 a template (`templates`); all others are read as the linter reads them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

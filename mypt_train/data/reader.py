@@ -5,8 +5,6 @@ that they were prepared with. All that could let a model train on wrong tokens i
 once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path

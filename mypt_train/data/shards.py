@@ -9,8 +9,6 @@ likewise. Rows follow one another without a gap; tokens of no episode are paddin
 is a float32 for each id. Other formats, of one file each, are in `formats`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator

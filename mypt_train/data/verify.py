@@ -5,8 +5,6 @@ nothing that the preparation said: it reads each episode back from its ids and c
 again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -8,8 +8,6 @@ rule for each beginning of a tag that the last characters may be, and no rule fo
 `<my` of `<myPT_user>` comes the rule of `<myP`, or of the longest beginning that is still one.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Makes a data set of the units of a plan: packs them into rows, writes shards and the manifest."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Sequence

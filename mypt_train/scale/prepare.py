@@ -9,8 +9,6 @@ make. A run that was killed makes the units that are missing, and the number of 
 byte.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Calls a function with the numbers of units, here or in processes of this machine."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

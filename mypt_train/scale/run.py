@@ -7,8 +7,6 @@ The unit is one file, of unit files one after another (`data.units`), each of a 
 input. So one of them is in memory at a time.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 

@@ -10,8 +10,6 @@ over their trained tokens: float32, (n,). Of a pair, the chosen answer comes dir
 rejected one. They return a summed loss, which is divided by the pairs or answers of the step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Input: a dialect and a Response. Output: an Answer. A response of which no text 
 here, so that all that is offered later has an ending.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ Input: tools, and the kind of body. Output: a matcher that reads canonical spaci
 and arguments by any schema that llguidance can read.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence

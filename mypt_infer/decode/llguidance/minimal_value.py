@@ -4,8 +4,6 @@ Input: a schema. Output: a value, which the caller must check with a real reader
 guess is worth it because a search for a first ending takes far longer.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

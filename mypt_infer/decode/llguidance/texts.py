@@ -5,8 +5,6 @@ llguidance's. It knows what llguidance does not: that the text spells no tag, cu
 half, and where the tag after it may follow.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Input: tools, the choice among them, and what the answer has to be. Output: a `R
 compile tools takes from milliseconds to seconds; agents send the same ones at every turn.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterable, Sequence

@@ -6,8 +6,6 @@ of uint32), `files` (list of uint32) and `lines` (list of uint64), with the mean
 in `shard.INDEX`, but that `starts` count from the beginning of the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

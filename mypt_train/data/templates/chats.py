@@ -26,8 +26,6 @@ messages. The head has a slot for the definitions of tools, wherever a format wr
 Only lines that the linter's fast path proves clean come here: no text holds a tag.
 """
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_left
 from collections import Counter

@@ -18,8 +18,6 @@ Only records that the linter's fast path proves clean have a skeleton: in these 
 tag but the inline tags that its field allows.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ Input: sources as the commands list them. Output: `Input` with what pins it, and
 store, its beginning is read, and its ETag pins it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from threading import Lock

@@ -9,8 +9,6 @@ the input, and goes on after its end up to a line end. A line that begins exactl
 to the piece before.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Input: an input as a plan has it. Output: nothing, or a ChangedError. While a fi
 that it was planned with, nobody has written to it; one with another is hashed again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable

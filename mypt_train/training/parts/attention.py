@@ -13,8 +13,6 @@ serves all, and any number of tokens. FlexAttention is part of that code. The ot
 read the lengths of episodes, and would be compiled for each batch anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any

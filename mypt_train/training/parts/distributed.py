@@ -3,8 +3,6 @@
 The model is copied to each process (DDP) or its weights are shared among them (FSDP2).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
