@@ -32,8 +32,6 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
-import regex
-
 import mypt_spec
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
@@ -212,6 +210,8 @@ def _patterns(dialect: mypt_spec.Dialect) -> tuple[Any, Any, Any, dict[str, list
     others, such as words that quote one; and of those that are one id. The dictionary maps each tag
     to what makes it longer, if it comes next; tags of one id are sentinels there.
     """
+    import regex  # not loaded for the help of a command
+
     table, longer = dialect.table, dict[str, list[str]]()
     spelled = [t.spell((), table.sentinels) for t in table.spellings]
     for tag, other in product(spelled, spelled):
