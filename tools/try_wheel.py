@@ -68,6 +68,7 @@ def use(folder: Path, wheel: Path) -> None:
     formats = run(empty, str(bin_ / "python"), "-c", names).split()
     code = "import mypt_spec, sys; [mypt_spec.dialect(name) for name in sys.argv[1:]]"
     run(empty, str(bin_ / "python"), "-c", code, *formats)
+    run(folder, str(bin_ / "python"), "-m", "pip", "install", "-q", f"{wheel}[numpy]")
     run(empty, lint, "new-dialect", "my_format")
     run(empty, lint, "check-dialect", "./my_format")
     run(empty, str(bin_ / "mypt-view"), "clean.jsonl", "--ids")
