@@ -46,7 +46,8 @@ def plain(rng: random.Random, size: int) -> str:
 def record(rng: random.Random, kind: str, words: Words, shared: list[Any]) -> dict[str, Any]:
     """Returns a record of one to four turns, with calls whose arguments are JSON text."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": words(rng, 60)}]
-    tools = shared if kind == "calls" else [tool(rng) for _ in range(3)]
+    made = {each["function"]["name"]: (each, call) for each, call in (tool(rng) for _ in range(3))}
+    tools = shared if kind == "calls" else [*made.values()]
     for turn in range(rng.randint(1, 4)):
         messages.append({"role": "user", "content": words(rng, 100)})
         if kind != "chats":
