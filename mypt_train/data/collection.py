@@ -70,8 +70,7 @@ class Totals:
 class Collection:
     """What all units hold, taken in order: totals, rejects, and where each sample goes.
 
-    `names` are those of the inputs. `parts` are the units that were taken; `Placed.unit` counts
-    them.
+    `names` are those of the inputs. `parts` are the unit files taken; `Placed.unit` counts them.
     """
 
     def __init__(self, names: Sequence[str], options: Options) -> None:
@@ -84,11 +83,11 @@ class Collection:
         self.sample_keys: set[bytes] = set()
         self.pairs = 0
 
-    def take(self, part: Part) -> None:
-        """Takes a unit. Raises OSError if it cannot be read."""
-        unit = UnitFile.open(part.path, part.at)
-        head, file = unit.head, part.file
-        base = self.pieces.setdefault((file, part.piece), self.totals.accounts[file]["lines"])
+    def take(self, part: Part) -> int:
+        """Takes a unit file; returns the byte after it. Raises OSError if it cannot be read."""
+        unit = UnitFile.open(part)
+        head, file = unit.head, unit.head["file"]
+        base = self.pieces.setdefault((file, head["piece"]), self.totals.accounts[file]["lines"])
         account = self.totals.take(file, head)
         for reject in head["rejects"]:
             entry = {"file": self.names[file], "line": base + reject["row"]} | {
@@ -99,6 +98,7 @@ class Collection:
         self.parts.append(part)
         account["written"] += sum(new.values())
         account["duplicate"] += len(new) - sum(new.values())
+        return unit.end
 
     def _place(self, number: int, file: int, base: int, unit: UnitFile) -> dict[int, bool]:
         """Puts samples into splits; returns for each row whether any of its samples is new."""

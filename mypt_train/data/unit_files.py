@@ -14,7 +14,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,56 +31,44 @@ _OPEN = 200
 
 @dataclass(frozen=True, slots=True)
 class UnitFile:
-    """A unit that was written: what it says of its samples, and where their ids and masks begin.
+    """What a unit file says of its samples, and where their tokens are.
 
-    `ids_at` and `mask_at` are bytes from the beginning of the file, `weights_at` and `messages_at`
-    too, or -1.
+    `begins`: the bytes from the beginning of the file to ids, masks, weights and messages, or -1;
+    `end`: those to the end.
     """
 
     head: dict[str, Any]
     lengths: npt.NDArray[np.uint32]
     rows: npt.NDArray[np.uint64]
     digests: npt.NDArray[np.void]
-    ids_at: int
-    mask_at: int
-    weights_at: int
-    messages_at: int
+    begins: tuple[int, ...]
+    end: int
 
     @staticmethod
-    def open(path: Path, at: int = 0) -> UnitFile:
-        """Reads all of a unit that begins at byte `at` but its ids and masks. Raises OSError."""
-        with path.open("rb") as data:
-            data.seek(at)
-            return UnitFile.read(data)
-
-    @staticmethod
-    def read(data: BinaryIO) -> UnitFile:
-        """Reads the same of a unit that begins where a file is. Raises OSError."""
-        (size,) = struct.unpack("<I", data.read(4))
-        head = json.loads(data.read(size))
-        arrays: list[Any] = [
-            np.frombuffer(data.read(np.dtype(dtype).itemsize * head["samples"]), dtype)
-            for dtype in ("<u4", "<u8", "V16")
-        ]
-        at, width = data.tell(), np.dtype(head.get("dtype", DEFAULT_DTYPE)).itemsize
+    def open(part: Part) -> UnitFile:
+        """Reads all of a unit file but its tokens. Raises OSError."""
+        with part.path.open("rb") as data:
+            data.seek(part.at)
+            (size,) = struct.unpack("<I", data.read(4))
+            head = json.loads(data.read(size))
+            arrays: list[Any] = [
+                np.frombuffer(data.read(np.dtype(dtype).itemsize * head["samples"]), dtype)
+                for dtype in ("<u4", "<u8", "V16")
+            ]
+            begins, end = [], data.tell()
         lengths, rows, digests = arrays
-        mask_at = at + width * head["tokens"]
-        weights_at = mask_at + head["tokens"] if head.get("weights") else -1
-        end = mask_at + head["tokens"] * (5 if head.get("weights") else 1)
-        messages_at = end if head.get("messages") else -1
-        return UnitFile(head, lengths, rows, digests, at, mask_at, weights_at, messages_at)
+        width = np.dtype(head.get("dtype", DEFAULT_DTYPE)).itemsize
+        for size in (width, 1, 4 * ("weights" in head), 4 * ("messages" in head)):
+            begins.append(end if size else -1)
+            end += size * head["tokens"]
+        return UnitFile(head, lengths, rows, digests, tuple(begins), end)
 
 
 class Part(NamedTuple):
-    """A unit that was written: the file and the byte where it begins, and what it was read from.
-
-    `file` is the number of the input. Rows count from 1 in each piece of it; `piece` is its number.
-    """
+    """The place of a unit file: the file that it is in, and the byte where it begins."""
 
     path: Path
-    file: int
-    piece: int
-    at: int = 0
+    at: int
 
 
 class Placed(NamedTuple):
@@ -107,7 +95,7 @@ class UnitFiles:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
-        self.places: dict[int, tuple[str, tuple[int, int, int, int]]] = {}
+        self.places: dict[int, tuple[str, tuple[int, ...]]] = {}
         self.open: dict[str, io.FileIO] = {}
 
     def __enter__(self) -> UnitFiles:
@@ -142,13 +130,11 @@ class UnitFiles:
         """Reads which message each token of episodes comes from into `out`. Raises OSError."""
         self._read(row, 3, out)
 
-    def _places(self, number: int) -> tuple[str, tuple[int, int, int, int]]:
+    def _places(self, number: int) -> tuple[str, tuple[int, ...]]:
         """Returns the file of a unit, and where its four arrays begin in it."""
         if number not in self.places:
             part = self.parts[number]
-            unit = UnitFile.open(part.path, part.at)
-            begins = unit.ids_at, unit.mask_at, unit.weights_at, unit.messages_at
-            self.places[number] = str(part.path), begins
+            self.places[number] = str(part.path), UnitFile.open(part).begins
         return self.places[number]
 
     def _read(self, row: Sequence[Placed], which: int, out: npt.NDArray[Any]) -> None:

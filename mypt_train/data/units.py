@@ -166,7 +166,9 @@ class Encoded:
         if self._dtype != DEFAULT_DTYPE:
             head["dtype"] = self._dtype.str
         if self.weighed:
-            head |= {"weighed": self.weighed, "weights": bool(self.weights)}
+            head["weighed"] = self.weighed
+        if self.weights:
+            head["weights"] = True
         if self.messages:
             head["messages"] = True
         if self.history:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mypt_cli import atomic
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.names import MANIFEST, REJECTS, WORK
 from mypt_cli.words import either
@@ -21,7 +20,7 @@ from mypt_train.data.templates import histories
 from mypt_train.data.unit_files import REFUSED, Part
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, PlanError
-from mypt_train.scale.report import report_of
+from mypt_train.scale.planning.proof import SHA256, is_made
 
 Progress = Callable[[str, float, int], None]
 # The number of rejects that a refusal names.
@@ -54,11 +53,12 @@ def _collected(plan: Plan) -> Collection:
     """Returns what all units hold. Raises PlanError for a unit that is damaged."""
     collection = Collection([source.path for source in plan.inputs], plan.options)
     for unit in range(len(plan.units)):
-        report, path = report_of(plan.out, unit), places.unit(plan.out, unit)
-        if atomic.sha256(path) != report.sha256:
+        path, at = places.unit(plan.out, unit), 0
+        if not is_made(path):
             raise PlanError(f"{path}: is not as it was written; delete it and use --resume")
-        for part in report.parts:
-            collection.take(Part(path, part.file, part.piece, part.at))
+        end = path.stat().st_size - SHA256
+        while at < end:
+            at = collection.take(Part(path, at))
     return collection
 
 

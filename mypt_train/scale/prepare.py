@@ -11,7 +11,6 @@ byte.
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,8 @@ from mypt_train.data.units import SIZE
 from mypt_train.scale.commit import Progress, commit
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, dumped, make_plan
-from mypt_train.scale.planning.proof import ChangedError
+from mypt_train.scale.planning.proof import ChangedError, is_made
 from mypt_train.scale.processes import KilledError, outcomes
-from mypt_train.scale.report import report_of
 from mypt_train.scale.run import run_unit
 
 # Bytes of a unit of objects: their beginnings cost a request each, and some that are read ahead.
@@ -141,7 +139,8 @@ def _difference(before: bytes, now: bytes) -> str:
 
 def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
     sizes = [sum(plan.bytes_of(piece) for piece in unit) for unit in plan.units]
-    todo = [number for number in range(len(plan.units)) if not _is_complete(plan, number)]
+    numbers = range(len(plan.units))
+    todo = [number for number in numbers if not is_made(places.unit(plan.out, number))]
     total = sum(sizes)
     at = total - sum(sizes[number] for number in todo)
 
@@ -160,15 +159,3 @@ def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
             progress("encoding", at, total)
     except KilledError as error:
         raise PrepareError(f"{error}; go on with --resume --jobs 1") from None
-
-
-def _is_complete(plan: Plan, number: int) -> bool:
-    """Returns whether a unit is there and whole; forgets one that is damaged."""
-    report, path = places.report(plan.out, number), places.unit(plan.out, number)
-    if not report.exists():
-        return False
-    with suppress(UsageError):
-        if path.exists() and atomic.sha256(path) == report_of(plan.out, number).sha256:
-            return True
-    report.unlink()
-    return False

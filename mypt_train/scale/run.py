@@ -1,10 +1,10 @@
 """Makes one unit of a plan: reads its pieces, encodes them, and writes the result whole.
 
 A unit is a function of the plan and its number: however often it is made, it has the same bytes
-under the same name. Its report is written last: a unit without one is not there.
+under the same name.
 
 The unit is one file, of unit files one after another (`data.units`), each of a few megabytes of
-input. So one of them is in memory at a time.
+input, and the SHA-256 of these. So one of them is in memory at a time.
 """
 
 import hashlib
@@ -17,13 +17,12 @@ from mypt_train.scale.planning import places
 from mypt_train.scale.planning.pieces import Piece, piece_blocks
 from mypt_train.scale.planning.plan import Plan
 from mypt_train.scale.planning.proof import prove
-from mypt_train.scale.report import PartReport, UnitReport
 
 Progress = Callable[[int], None]
 
 
-def run_unit(plan: Plan, number: int, *, progress: Progress = lambda _: None) -> UnitReport:
-    """Makes a unit, and writes it and its report into the folder of the data set.
+def run_unit(plan: Plan, number: int, *, progress: Progress = lambda _: None) -> None:
+    """Makes a unit, and writes it into the folder of the data set.
 
     `progress` is told the bytes of the inputs that are read. Raises ChangedError for an input that
     is not as it was planned; UsageError, StoreError and OSError for what cannot be read or written.
@@ -34,19 +33,15 @@ def run_unit(plan: Plan, number: int, *, progress: Progress = lambda _: None) ->
         progress(before + min(position - piece.start, plan.bytes_of(piece)))
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    digest, size, before, parts = hashlib.sha256(), 0, 0, list[PartReport]()
+    hashed, before = hashlib.sha256(), 0
     with atomic.replacing(path) as out:
         for piece in unit:
             for item in _encoded(plan, piece, reading):
-                parts.append(PartReport(piece.file, piece.start, size))
-                for data in item.pieces(item.head()):
+                for data in item.pieces(item.head() | {"file": piece.file, "piece": piece.start}):
                     out.write(data)
-                    digest.update(data)
-                    size += len(data)
+                    hashed.update(data)
             before += plan.bytes_of(piece)
-    report = UnitReport(number, digest.hexdigest(), tuple(parts))
-    atomic.write(places.report(plan.out, number), [report.dumped()])
-    return report
+        out.write(hashed.digest())
 
 
 def _encoded(plan: Plan, piece: Piece, progress: Progress) -> Iterator[Encoded]:

@@ -1,7 +1,7 @@
 """Names the files that preparing leaves in the folder of a data set until it is done.
 
 .work/plan.json              what is prepared
-.work/units/00000.bin        the units, encoded; and .json, what each holds, written after it
+.work/units/00000.bin        the units, encoded
 """
 
 from pathlib import Path
@@ -15,7 +15,3 @@ def plan_file(out: Path) -> Path:
 
 def unit(out: Path, number: int) -> Path:
     return out / WORK / "units" / f"{number:05}.bin"
-
-
-def report(out: Path, number: int) -> Path:
-    return unit(out, number).with_suffix(".json")

@@ -1,4 +1,4 @@
-"""Proves that local inputs are as they were planned.
+"""Proves that local inputs are as they were planned, and units as they were written.
 
 Input: an input as a plan has it. Output: nothing, or a ChangedError. While a file has the stamp
 that it was planned with, nobody has written to it; one with another is hashed again.
@@ -8,12 +8,14 @@ import hashlib
 import os
 from collections.abc import Callable
 from io import BufferedReader
+from pathlib import Path
 from typing import BinaryIO
 
 from mypt_cli.errors import UsageError, unreadable
 from mypt_train.scale.planning.pieces import Input, Stamp
 
 _BUFFER = 1 << 18  # bytes that stay in the processor's cache
+SHA256 = 32  # bytes at the end of a unit
 
 
 class ChangedError(UsageError):
@@ -37,6 +39,15 @@ def digest(
         length -= size
         count(size)
     return out.hexdigest()
+
+
+def is_made(unit: Path) -> bool:
+    """Returns whether a unit is there, and all of it as its SHA-256 says. Raises OSError."""
+    if not unit.exists():
+        return False
+    length = unit.stat().st_size - SHA256
+    with unit.open("rb") as data:
+        return length >= 0 and digest(data, length) == data.read(SHA256).hex()
 
 
 def prove(source: Input) -> None:
