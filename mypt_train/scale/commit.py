@@ -18,7 +18,6 @@ from mypt_train.data.formats.manifest import SCHEMA, VERSIONS, Counts, dtype_of
 from mypt_train.data.shards import write_splits
 from mypt_train.data.templates import histories
 from mypt_train.data.unit_files import REFUSED, Part
-from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, PlanError
 from mypt_train.scale.planning.proof import SHA256, is_made
 
@@ -53,7 +52,7 @@ def _collected(plan: Plan) -> Collection:
     """Returns what all units hold. Raises PlanError for a unit that is damaged."""
     collection = Collection([source.path for source in plan.inputs], plan.options)
     for unit in range(len(plan.units)):
-        path, at = places.unit(plan.out, unit), 0
+        path, at = plan.unit_file(unit), 0
         if not is_made(path):
             raise PlanError(f"{path}: is not as it was written; delete it and use --resume")
         end = path.stat().st_size - SHA256

@@ -25,7 +25,6 @@ from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data.formats.options import Options
 from mypt_train.data.units import SIZE
 from mypt_train.scale.commit import Progress, commit
-from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, dumped, make_plan
 from mypt_train.scale.planning.proof import ChangedError, is_made
 from mypt_train.scale.processes import KilledError, outcomes
@@ -102,7 +101,7 @@ def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
 
     Raises PrepareError if `out` is not empty, or was begun with another plan.
     """
-    folder, there = out / WORK, places.plan_file(out)
+    folder, there = out / WORK, out / WORK / PLAN
     content = dumped(plan)
     if folder.exists():
         if not resume:
@@ -139,8 +138,7 @@ def _difference(before: bytes, now: bytes) -> str:
 
 def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
     sizes = [sum(plan.bytes_of(piece) for piece in unit) for unit in plan.units]
-    numbers = range(len(plan.units))
-    todo = [number for number in numbers if not is_made(places.unit(plan.out, number))]
+    todo = [number for number in range(len(plan.units)) if not is_made(plan.unit_file(number))]
     total = sum(sizes)
     at = total - sum(sizes[number] for number in todo)
 

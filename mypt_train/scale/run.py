@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from mypt_cli import atomic
 from mypt_cli.jsonl.blocks import Block
 from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
-from mypt_train.scale.planning import places
 from mypt_train.scale.planning.pieces import Piece, piece_blocks
 from mypt_train.scale.planning.plan import Plan
 from mypt_train.scale.planning.proof import prove
@@ -27,7 +26,7 @@ def run_unit(plan: Plan, number: int, *, progress: Progress = lambda _: None) ->
     `progress` is told the bytes of the inputs that are read. Raises ChangedError for an input that
     is not as it was planned; UsageError, StoreError and OSError for what cannot be read or written.
     """
-    unit, path = plan.units[number], places.unit(plan.out, number)
+    unit, path = plan.units[number], plan.unit_file(number)
 
     def reading(position: int) -> None:  # `before` and `piece` are those of the loop
         progress(before + min(position - piece.start, plan.bytes_of(piece)))

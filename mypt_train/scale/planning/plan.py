@@ -18,6 +18,7 @@ import mypt_spec
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.names import WORK
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_train.data.formats.options import Options
 from mypt_train.scale.planning.cut import cut_inputs, units_of
@@ -64,6 +65,10 @@ class Plan:
         if groups := self._row_groups[piece.file]:
             return self.inputs[piece.file].bytes * size // groups
         return size
+
+    def unit_file(self, number: int) -> Path:
+        """Returns the file of an encoded unit, which is there until the data set is done."""
+        return self.out / WORK / "units" / f"{number:05}.bin"
 
     def put(self, name: str, data: bytes) -> None:
         """Writes a file of the data set. Raises OSError."""
