@@ -307,17 +307,8 @@ def _shard_items(folder: str, number: int) -> Iterator[Item]:
                     if not dialect.table.terminals:
                         mask = shard.mask[item.start : item.start + len(item.ids)]
                         segments, text = masked(dialect, item.ids, mask), raw
-                    yield Item(
-                        label,
-                        dialect,
-                        item.episode,
-                        segments,
-                        item.findings,
-                        raw,
-                        None,
-                        text,
-                        lacks,
-                    )
+                    shown = label, dialect, item.episode, segments, item.findings, raw
+                    yield Item(*shown, text=text, lacks=lacks)
     except ShardError as error:
         raise UsageError(str(error)) from None
 

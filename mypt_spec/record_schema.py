@@ -276,7 +276,7 @@ class _Checker:
                 inner = _Checker(spec.items, self.findings)
                 item[key] = [inner.message(v, f"{at}/{i}") for i, v in enumerate(value)]
                 return all(v is not None for v in item[key])
-            if spec.kind == LANGUAGE and not is_language(value):
+            if spec.kind == LANGUAGE and not _BCP47.fullmatch(value):
                 problem = f"{value!r} is not a language tag (BCP 47)"
                 self.add("MYP111", problem, at, help='write a tag such as "en", "de" or "pt-BR"')
             return True
@@ -361,11 +361,6 @@ class _Checker:
         hint = f'did you mean "{close}"?' if close else f"{tag}s are {names}"
         self.add("MYP105", f'unknown {tag} "{role}"; the {noun} would be lost', at, help=hint)
         return None
-
-
-def is_language(tag: str) -> bool:
-    """Returns whether a text has the form of a language tag (BCP 47)."""
-    return _BCP47.fullmatch(tag) is not None
 
 
 def _close_match(word: str, words: tuple[str, ...]) -> str:

@@ -290,7 +290,8 @@ def _lines(
                 f"line {block.first_row} has {block.too_long:,} bytes, more than are read"
             )
         if block.kind != "lines":
-            block = replace(block, data=_tight(block.data))
+            # without runs of white space, as the layout of an array leaves them
+            block = replace(block, data=_RUN.sub(lambda run: run[1] or b" ", block.data))
         lines = BytesIO(block.data).readlines()
         doubtful = dict(clean_filter.unproved(block.data)[1])
         if lines and not lines[-1].endswith(b"\n"):
@@ -343,11 +344,6 @@ def _errors(
     ]
     items = (item.finding for item in (*chunk.findings, *once))
     return frozenset(finding.code for finding in items if finding.severity in drop)
-
-
-def _tight(data: bytes) -> bytes:
-    """Returns lines of JSON without runs of white space, as the layout of an array leaves them."""
-    return _RUN.sub(lambda match: match[1] or b" ", data)
 
 
 def _same(lines: list[bytes], row: int) -> Piece:
