@@ -2,9 +2,8 @@
 
 A folder is read with `read_config` (-> LlamaConfig) and `read_weights` (-> tensors by name). A
 folder that `mypt-train` wrote holds checkpoints `step_<number>`; each checkpoint is such a folder
-and also says in `trainer.json` what it was trained on. A checkpoint that several processes wrote
-has its weights in pieces (`mypt_model.pieces`). Weights are never pickled: reading a checkpoint
-runs no code of its author.
+and also says in `trainer.json` what it was trained on. Weights are never pickled: reading a
+checkpoint runs no code of its author.
 """
 
 from __future__ import annotations

@@ -89,8 +89,7 @@ def _stored(path: str, endings: tuple[str, ...], left_out: LeftOut | None) -> li
     if not itself and not pattern:
         if any(entry.key == MANIFEST for entry in entries):
             raise UsageError(
-                f"{path}: is a prepared data set; mypt-train --data reads it from there. Copy it "
-                "here to check it or to look at it"
+                f"{path}: is a prepared data set; copy it here to train on it, or to look at it"
             )
         # Not those in hidden folders.
         visible = (e for e in entries if "/." not in f"/{e.key.rpartition('/')[0]}")

@@ -71,7 +71,7 @@ def test_findings_name_the_url_and_equal_those_of_a_file(
         ("b.jsonl", [], "b.jsonl: there is no such object"),
         ("*.zst", [], "*.zst: the pattern matches no object"),
         ("texts", [], "texts: nothing to read; no file to read; name the objects themselves"),
-        ("sft", [], "sft: is a prepared data set; mypt-train --data reads it from there"),
+        ("sft", [], "sft: is a prepared data set; copy it here to train on it, or to look at it"),
         ("a.jsonl", ["--fix", "-o", "s3://b/x"], "s3://b/x: is a URL; name a file here"),
     ],
 )
