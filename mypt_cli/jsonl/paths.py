@@ -53,7 +53,7 @@ def expand(
                 f"{', of .json only arrays of records' * (JSON in suffixes)}; name the files "
                 "themselves"
             )
-        elif not os.path.lexists(path) and re.search(r"[*?[]", path):
+        elif not os.path.lexists(path) and is_pattern(path):
             matches = _glob(path, left_out)
             names = [name for match in matches for name in _folder(match, endings, left_out)]
             fault = "the pattern matches no file; in a shell, quote a pattern with ** in it"

@@ -99,13 +99,7 @@ def opened(source: Input) -> Iterator[BinaryIO]:
         yield stream
 
 
-def piece_blocks(
-    source: Input,
-    piece: Piece,
-    *,
-    block_size: int = BLOCK,
-    max_line: int = MAX_LINE,
-) -> Iterator[Block]:
+def piece_blocks(source: Input, piece: Piece, *, block_size: int = BLOCK) -> Iterator[Block]:
     """Yields the records of a piece, one a line; their rows count from 1 in the piece.
 
     Raises UsageError if the input cannot be read.
@@ -115,24 +109,18 @@ def piece_blocks(
             yield from parquet_blocks(
                 Source(source.path, size=source.bytes),
                 block_size=block_size,
-                max_line=max_line,
+                max_line=MAX_LINE,
                 groups=range(piece.start, piece.end),
                 stream=stream,
             )
         elif source.cut == "whole":
             file = Source(source.path, source.packing, source.bytes, stream=stream)
-            yield from record_blocks(file, block_size=block_size, max_line=max_line)
+            yield from record_blocks(file, block_size=block_size, max_line=MAX_LINE)
         else:
-            yield from _lines(source, piece, stream, block_size, max_line)
+            yield from _lines(source, piece, stream, block_size)
 
 
-def _lines(
-    source: Input,
-    piece: Piece,
-    stream: BinaryIO,
-    size: int,
-    max_line: int,
-) -> Iterator[Block]:
+def _lines(source: Input, piece: Piece, stream: BinaryIO, size: int) -> Iterator[Block]:
     """Yields the lines that begin in a piece, after its first byte and up to its end."""
     plain = Source(source.path)
     reader = FileReader(stream, source.path, piece.start, piece.end)
@@ -142,7 +130,7 @@ def _lines(
             yield from content(plain, FileReader(stream, source.path, piece.end), min(size, CHUNK))
 
     owned = _owned(content(plain, reader, size), after, begins=not piece.start)
-    yield from cut_lines(owned, reader, max_line=max_line)
+    yield from cut_lines(owned, reader, max_line=MAX_LINE)
 
 
 def _owned(
