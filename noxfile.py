@@ -168,6 +168,17 @@ def legality(session: nox.Session) -> None:
 
 
 @nox.session
+def million(session: nox.Session) -> None:
+    """Let random models write 1,000,000 turns of harmony under the mask, and judge them.
+
+    Takes hours; `-- --seconds 60` is a sample, `-- --format NAME --turns 100000` another format.
+    Arguments go to bench/million.py.
+    """
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "bench.million", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure speed, as ratios within one run.
 

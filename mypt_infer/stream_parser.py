@@ -190,7 +190,12 @@ class StreamParser:
         return self._ids_before(free, tags=tags)
 
     def _goes_on(self, tag: str, tail: str) -> bool:
-        """Returns whether white space that begins with `tail`, all that is there, is the tag's."""
+        """Returns whether `tail`, all there is, is white space of the tag, or the tag may grow.
+
+        A tag that ends with an attribute may grow: so it matches with its last character twice.
+        """
+        if not tail and self._beginning.fullmatch(tag + tag[-1]):
+            return True
         ends = (terminal.spelling[-1] for terminal in self._table.spellings)
         return any(
             v.startswith(tail) and not tag.endswith(v) and self._beginning.fullmatch(tag + v)
