@@ -65,8 +65,12 @@ class Writer:
         except ValueError:  # a format whose conversations begin with a system prompt
             system = {"role": "system", "content": "S"}
             self.prompt = prompter.prompt([system, user("Hi")], tools).ids
-        self.name, self.tools = name, tools
-        self.free = Decoder(dialect, tools)
+        self.name = name
+        try:
+            self.free = Decoder(dialect, tools)
+        except ValueError:  # a format whose calls have an id that nothing constrains
+            tools, self.free = [], Decoder(dialect)
+        self.tools = tools
         self.limits = ThoughtLimits(self.free)
         self.least = self.free.minimum(self.free.start(self.prompt))
         logits = np.random.default_rng(0).standard_normal((ROWS, dialect.tokenizer.vocab_size))
