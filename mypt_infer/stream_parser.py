@@ -228,9 +228,9 @@ def _patterns(dialect: mypt_spec.Dialect) -> tuple[Any, Any, Any, dict[str, list
     is_plain = any([p.kind for p in t.spelling] != ["special"] for t in table.terminals.values())
     rows = sorted(table.spellings, key=lambda t: -len(t.shown)) if is_plain else []
     special = [re.escape(tag) for tag in sorted(table.special, key=lambda tag: -len(tag))]
-    found = [[_tag_pattern(table, t) for t in tags] for tags in (rows, around)]
+    patterns = [[_tag_pattern(table, t) for t in tags] for tags in (rows, around)]
     first, second, third = (
-        regex.compile("|".join(each)) if each else None for each in (*found, special)
+        regex.compile("|".join(each)) if each else None for each in (*patterns, special)
     )
     return first, second, third, longer
 

@@ -1,9 +1,11 @@
 """Applies a finding's fix: RFC 6902 operations to a record, or edits to a serialised text.
 
 Input is a JSON value or a text, and a `Fix`; output is a new value, and the old one stays as it is.
-All that fixes data goes through here, so that a fix does what its report shows.
+All that fixes data goes through here, so that a fix does what its report shows. What two texts have
+in common at their beginning is told here, too.
 """
 
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from typing import Any
 
@@ -70,3 +72,19 @@ def _operate(data: Any, operation: dict[str, Any]) -> Any:
     except (KeyError, IndexError, TypeError, ValueError):
         raise ValueError(f"the fix does not fit: nothing to {op} at {path!r}") from None
     return data
+
+
+def in_common(one: Sequence[object], two: Sequence[object]) -> int:
+    """Returns how many items two sequences of a type have in common at their beginning.
+
+    >>> in_common("prefix", "prepare"), in_common([1, 2], [1, 2, 3])
+    (3, 2)
+    """
+    low, high = 0, min(len(one), len(two))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == two[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from mypt_lint.places.json_edit import in_common
 from mypt_records.reading import below
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
 from mypt_spec.episode import Event
 from mypt_spec.findings import Finding
+from mypt_spec.patch import in_common
 from mypt_spec.states import before_tag, open_blocks
 from mypt_spec.table import TEXT
 from mypt_view.items import Item, plain_event

@@ -17,7 +17,7 @@ from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
 from mypt_infer.generate.device import Masks
 from mypt_infer.generate.loop import vocabulary_mismatch
-from mypt_lint.places.json_edit import in_common
+from mypt_spec.patch import in_common
 
 # Where the decoder proves an id only when it is taken, so many of the likeliest are tried before.
 _LIKELIEST = 64

@@ -14,8 +14,9 @@ from mypt_infer.controller.history import PROMPT, History
 from mypt_infer.run_format import Format
 from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.deltas import DeltaReader
-from mypt_spec import Dialect
-from mypt_spec.episode import Episode, Event
+from mypt_spec import Dialect, Encoded
+from mypt_spec.episode import Event
+from mypt_spec.patch import in_common
 
 Message = dict[str, Any]
 
@@ -66,18 +67,17 @@ def extend(
     tail, numbers = _tail(prompter, messages, calls, options or {})
     out = head + tail
     _history(prompter.dialect, out)
-    kept = next((i for i, (a, b) in enumerate(zip(ids, out, strict=False)) if a != b), len(ids))
-    return Extension(out, [-1] * len(head) + numbers, kept)
+    return Extension(out, [-1] * len(head) + numbers, in_common([*map(int, ids)], out))
 
 
 def indices_of(
-    dialect: Dialect, episode: Episode, sources: Mapping[str, str], count: int, first: int = 0
+    encoded: Encoded, sources: Mapping[str, str], count: int, first: int = 0
 ) -> list[int]:
     """Returns of each of `count` ids of a prompt the number of its message, less `first`; or -1."""
-    found = dialect.encode(episode, partial=True).message_indices
+    indices = encoded.message_indices
     pairs = [(new.split("/")[2:3], old.split("/")[2:3]) for new, old in sources.items()]
     places = {int(new[0]): int(old[0]) - first for new, old in pairs if new and old}
-    out = [places.get(n, -1 - first) for n in ([] if found is None else found.tolist()[:count])]
+    out = [places.get(n, -1 - first) for n in ([] if indices is None else indices.tolist()[:count])]
     runs = [(number, len([*run])) for number, run in groupby(out)]
     for at, (before, own, after) in enumerate(zip(runs, runs[1:], runs[2:], strict=False), 1):
         if own[0] < 0 and before[0] == after[0]:  # inside of the block of a message
@@ -154,7 +154,7 @@ def _tail(
     episode, parsed, sources = prompter.episode([*begun, *messages], (), options)
     ids = prompter.ids(episode, parsed)
     dialect, encoded = prompter.dialect, prompter.dialect.encode(episode, partial=True)
-    numbers = indices_of(dialect, episode, sources, len(ids), len(begun))
+    numbers = indices_of(encoded, sources, len(ids), len(begun))
     first = next(at for at, number in enumerate(numbers) if number >= 0)
     trained = encoded.loss[:first].nonzero()[0]
     if not trained.size:  # results are in the message of their calls

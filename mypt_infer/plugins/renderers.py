@@ -28,6 +28,7 @@ from renderers.base import (
 from renderers.configs import BaseRendererConfig
 
 import mypt_spec
+from mypt_infer.plugins.answer_stream import usual_prompt
 from mypt_infer.plugins.extend import extend, indices_of
 from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.deltas import CONTENT, THOUGHT, DeltaReader
@@ -83,7 +84,7 @@ class Renderer:
         partial = add_generation_prompt or bool(self.dialect.refusal(episode))
         encoded = self.dialect.encode(episode, partial=partial)
         ids = self._prompter.ids(episode, parsed) if add_generation_prompt else encoded.ids.tolist()
-        numbers = indices_of(self.dialect, episode, sources, len(ids))
+        numbers = indices_of(encoded, sources, len(ids))
         assert encoded.origin is not None
         key = f"/{self.dialect.adapter.SCHEMA.messages}/"
         marks = [
@@ -107,21 +108,21 @@ class Renderer:
 
         Raises ValueError for an id that has no meaning in the format.
         """
-        prompt = prompt_ids or self._prompter.prompt(self._prompter.question, ()).ids
+        prompt = prompt_ids or usual_prompt(self.dialect)[0]
         types = types_of(tools) if tools else None
         reader = DeltaReader(self._prompter.format, prompt, types)
         end = next((n for n, i in enumerate(token_ids) if i in self._stops), len(token_ids))
         deltas = [delta for i in token_ids[:end] for delta in reader.push(int(i))]
         is_thinking, deltas = reader.is_thinking, deltas + reader.end()
-        names = (tool.get("function", tool).get("name") for tool in tools or ())
-        known = {"", *(names if tools else (call.name for call in reader.calls))}
+        declared = (tool.get("function", tool).get("name") for tool in tools or ())
+        names = {"", *(declared if tools else (call.name for call in reader.calls))}
         calls = [
             ParsedToolCall(
                 call.raw,
                 call.name or None,
                 call.arguments,
                 (call.begin, call.end),
-                ToolCallParseStatus(call.status if call.name in known else "unknown_tool"),
+                ToolCallParseStatus(call.status if call.name in names else "unknown_tool"),
                 call.id or None,
             )
             for call in reader.calls

@@ -147,20 +147,20 @@ class _Reasoning(_Parser, ReasoningParser):  # type: ignore[misc]
         """Reads the next piece of text; what comes after the first thoughts is content."""
         del before, text, ids
         self._text += delta
-        return self._told(self._reader.push_text(delta))
+        return self._new_message(self._reader.push_text(delta))
 
     def finish_streaming(self) -> DeltaMessage | None:
         """Returns what was held back in a thought."""
-        return self._told(self._reader.end()) if self._end < 0 else None
+        return self._new_message(self._reader.end()) if self._end < 0 else None
 
-    def _told(self, deltas: list[Delta]) -> DeltaMessage | None:
+    def _new_message(self, deltas: list[Delta]) -> DeltaMessage | None:
         reader = self._reader
         begun = [end for begin, end in reader.thoughts[:1] if begin == 0]
         if begun or (reader.position and (reader.thought_begin or not reader.is_thinking)):
             self._end = begun[0] if begun else 0
         end = self._end if self._end >= 0 else len(self._text)
-        told = [{"reasoning": d.text} for d in deltas if d.kind == THOUGHT and d.end <= end]
-        return _delta([*told, {"content": self._text[end:]}])
+        thoughts = [{"reasoning": d.text} for d in deltas if d.kind == THOUGHT and d.end <= end]
+        return _delta([*thoughts, {"content": self._text[end:]}])
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
         """Returns whether no thought is open after ids, and none may be opened."""

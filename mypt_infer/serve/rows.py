@@ -34,7 +34,7 @@ from mypt_infer.serve.asked.forcing import call_ids
 from mypt_infer.serve.asked.thoughts import Position
 from mypt_infer.serve.jobs import Ended, Failed, Job, Logprob, NewIds
 from mypt_infer.serve.slots import Slots
-from mypt_lint.places.json_edit import in_common
+from mypt_spec.patch import in_common
 
 # Longer pieces are not read with those of rows that draw; at most so many ids of one in a step.
 _TOGETHER, _PART = 24, 256

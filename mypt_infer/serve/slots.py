@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mypt_infer.generate.llama import Cache, Llama
 from mypt_infer.generate.loop import read
-from mypt_lint.places.json_edit import in_common
+from mypt_spec.patch import in_common
 
 _ROWS, _PLACES = 1, 256
 

@@ -70,8 +70,8 @@ def refresh(
     with Tree(base) as tree, store.locked(index):
         old = current(index)
         store.sweep(index, old)
-        known = _files_of(old)
-        old, old_files = (None, {}) if known is None else (old, known)
+        files = _files_of(old)
+        old, old_files = (None, {}) if files is None else (old, files)
         skipped: list[Skipped] = []
         changed: list[FileEntry] = []
         present: set[str] = set()

@@ -80,8 +80,8 @@ class FileCounts:
         for tool in unit.tools or () if len(self._tools) < _TOOLS else ():
             if tool.name is not None:
                 parameters = tool.parameters and tool.parameters.value
-                shown = hash(json.dumps(parameters, sort_keys=True, default=repr))
-                if self._tools.setdefault(tool.name.text, (shown, row))[0] != shown:
+                digest = hash(json.dumps(parameters, sort_keys=True, default=repr))
+                if self._tools.setdefault(tool.name.text, (digest, row))[0] != digest:
                     self._otherwise.setdefault(tool.name.text, row)
         if unit.rejected:
             better, worse = _length(unit.messages[unit.shared :]), _length(unit.rejected)

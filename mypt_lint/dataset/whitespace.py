@@ -9,12 +9,12 @@ from typing import Any
 from unicodedata import combining, normalize
 
 from mypt_lint.dataset.fingerprints import nfc
-from mypt_lint.places.json_edit import in_common
 from mypt_records.chat import Chat
 from mypt_records.fixes import replaced
 from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
+from mypt_spec.patch import in_common
 from mypt_spec.table import TokenTable
 
 CODES = frozenset({"MYP608", "MYP609"})

@@ -11,7 +11,7 @@ from typing import Any
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, literals, words
 from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape
-from mypt_lint.places.json_edit import in_common
+from mypt_spec.patch import in_common
 from mypt_spec.table import Terminal
 
 _BLOCK = Terminal("BLOCK", (), 1, "model", 1, "")

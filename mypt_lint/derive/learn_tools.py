@@ -10,11 +10,11 @@ from mypt_lint.derive.conversations import conversation
 from mypt_lint.derive.learn import Learner
 from mypt_lint.derive.probe import Probe, Renderings, chat, words
 from mypt_lint.derive.shape import LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, Tools
-from mypt_lint.places.json_edit import in_common
 from mypt_spec.bodies.call_tags import ALONE, BareKeys, Tags
 from mypt_spec.bodies.definitions import blocks_of, write_definitions
 from mypt_spec.bodies.json_body import call_text
 from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.patch import in_common
 from mypt_spec.table import TOOL_TAGS
 from mypt_spec.templates.sandbox import ToolTemplate
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from mypt_lint.derive.conversations import conversation, is_blank
 from mypt_lint.derive.probe import Renderings
-from mypt_lint.places.json_edit import in_common
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.formats import losses
 from mypt_lint.template.model import ModelFolder
@@ -16,6 +15,7 @@ from mypt_spec import Dialect, Episode
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.episode import events_of
+from mypt_spec.patch import in_common
 from mypt_spec.states import in_prompts, result_opener
 
 _COMPARED = 10  # conversations of a level whose masks and ids are compared

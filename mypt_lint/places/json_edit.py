@@ -16,7 +16,7 @@ from mypt_lint.places.positions import Places, StringColumns
 from mypt_spec.bodies.members import Member
 from mypt_spec.bodies.strict_json import escape, faults, loads, unescape, value_at
 from mypt_spec.findings import Fix
-from mypt_spec.patch import apply
+from mypt_spec.patch import apply, in_common
 
 _Edit = tuple[int, int, str]  # from column and to column, and the new text
 _STRING = re.compile(r'("(?:[^"\\]|\\.)*+")(\s*:)?')  # and what follows a key
@@ -217,15 +217,3 @@ def difference(old: str, new: str) -> tuple[int, int, str]:
     before = in_common(old, new)
     after = in_common(old[before:][::-1], new[before:][::-1])
     return before, len(old) - after, new[before : len(new) - after]
-
-
-def in_common(one: Sequence[object], two: Sequence[object]) -> int:
-    """Returns how many items two sequences of a type have in common at their beginning."""
-    low, high = 0, min(len(one), len(two))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == two[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

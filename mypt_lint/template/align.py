@@ -33,10 +33,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
-from mypt_lint.places.json_edit import in_common
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.memo import Memo
+from mypt_spec.patch import in_common
 from mypt_spec.templates.sandbox import tojson
 
 # Words for texts, which some templates write in capitals, and integers for integers.

@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from mypt_lint.places.json_edit import in_common
 from mypt_lint.template.render import Render, Rendered
 from mypt_lint.template.values import (
     BY_MODEL,
@@ -26,6 +25,7 @@ from mypt_lint.template.values import (
     spellings,
     values,
 )
+from mypt_spec.patch import in_common
 
 _EXCERPT = 60
 TAG = re.compile(

@@ -15,12 +15,12 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from mypt_cli.errors import UsageError
-from mypt_lint.places.json_edit import in_common
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.checks import difference, quoted
 from mypt_lint.template.model import ModelFolder, arguments_of
 from mypt_lint.template.render import Failed
 from mypt_records.chat import Chat
+from mypt_spec.patch import in_common
 from mypt_spec.templates.bounds import OutOfBoundsError
 
 KINDS = {
@@ -149,8 +149,8 @@ def compare(record: Any, chat: Chat, one: Side, other: Side) -> tuple[str, str] 
     token = in_common(ids_a or [], ids_b or [])
     if a != b:
         place = f"character {at}" if None in (ids_a, ids_b) else f"token {token}, character {at}"
-        shown = f"at {place}, A writes {quoted(ours)}, B writes {quoted(theirs)}"
-        return _kind(a, b, at, chat), shown
+        texts = f"at {place}, A writes {quoted(ours)}, B writes {quoted(theirs)}"
+        return _kind(a, b, at, chat), texts
     if ids_a is None or ids_b is None or ids_a == ids_b:
         return None
     kind = "bos" if ids_a[1:] == ids_b or ids_b[1:] == ids_a else "tokenizer"

@@ -122,8 +122,8 @@ class Templates:
             self._shared = declared
             share(declared)
         template = self.for_tools if declared else self.usual
-        made: Outcome | str = getattr(template, how)(messages, declared, options or {})
-        return made
+        result: Outcome | str = getattr(template, how)(messages, declared, options or {})
+        return result
 
 
 class _OneTemplate:

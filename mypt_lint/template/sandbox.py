@@ -38,11 +38,11 @@ def other_engine(name: str) -> Engine | None:
         return None
 
     def render(text: str, values: dict[str, Any]) -> str:
-        made = engine.Environment(trim_blocks=True, lstrip_blocks=True, pycompat=True)
-        made.add_function("raise_exception", _raise)
-        made.add_function("strftime_now", datetime.now().strftime)
-        made.add_filter("tojson", sandbox.tojson)
-        return str(made.render_str(_plain(text), **values))
+        environment = engine.Environment(trim_blocks=True, lstrip_blocks=True, pycompat=True)
+        environment.add_function("raise_exception", _raise)
+        environment.add_function("strftime_now", datetime.now().strftime)
+        environment.add_filter("tojson", sandbox.tojson)
+        return str(environment.render_str(_plain(text), **values))
 
     return render
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from string import ascii_letters, digits
 
-from mypt_records.chat import Chat
+from mypt_records.chat import Chat, Text
 from mypt_records.checks.registry import check
 from mypt_records.checks.wording import loop
 from mypt_records.patterns import first
@@ -107,11 +107,16 @@ def thought_is_answer(chat: Chat) -> Iterator[Finding]:
             return
 
 
+def _last_answer(chat: Chat) -> Sequence[Text]:
+    """Returns the last text of an answer that ends a chat; none if it is a call."""
+    last = chat.messages[-1]
+    return (last.content or ())[-1:] if last.role == "assistant" and not last.calls else ()
+
+
 @check("MYP456")
 def unfinished_answer(chat: Chat) -> Iterator[Finding]:
     """Finds last answers that stop in the middle of a sentence, or of a code block."""
-    last = chat.messages[-1]
-    for text in (last.content or ())[-1:] if last.role == "assistant" and not last.calls else ():
+    for text in _last_answer(chat):
         if (is_open := _is_open(text.text)) or _is_cut(text.text):
             what = "a code block" if is_open else "a sentence"
             why = f"the answer ends with {text.text[-20:]!r}, in the middle of {what}"
@@ -140,8 +145,7 @@ def _has_no_end(text: str) -> bool:
 @check("MYP330")
 def unended_answer(chat: Chat) -> Iterator[Finding]:
     """Finds last answers whose last sentence has no end."""
-    last = chat.messages[-1]
-    for text in (last.content or ())[-1:] if last.role == "assistant" and not last.calls else ():
+    for text in _last_answer(chat):
         if _has_no_end(text.text):
             why = f"the answer ends with {text.text[-20:]!r}, and not with a sentence"
             yield Finding("MYP330", why, text.at)

@@ -14,6 +14,7 @@ from typing import Any
 from mypt_spec.bodies.signatures import default_of, write_signatures
 from mypt_spec.bodies.strict_json import DefinitionsError, Fault, faults, loads
 from mypt_spec.bodies.typescript import Scanner
+from mypt_spec.patch import in_common
 
 _TYPE = r'(?:string|number|boolean|any|array|object|null)\b|Array<any>|"|\{\n| *// |\n *(?: \||,\n)'
 _FUNCTION = re.compile(r"type (\S+) = \(")
@@ -31,8 +32,7 @@ def read_signatures(text: str) -> list[dict[str, Any]]:
     tools = _Reader(text).functions()
     again = write_signatures(tools)
     if again != text:
-        pairs = zip(again, text, strict=False)
-        at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(again), len(text)))
+        at = in_common(again, text)
         raise DefinitionsError("these types can be read in several ways", at)
     if next(faults(tools), None) is not None:
         raise DefinitionsError("types nest too deep", 0)

@@ -27,6 +27,7 @@ from itertools import pairwise
 from typing import Any
 from unicodedata import normalize
 
+from mypt_spec.patch import in_common
 from mypt_spec.tokenizer.added import read_added
 from mypt_spec.tokenizer.bpe import Bpe, encoding
 from mypt_spec.tokenizer.probe import PROBE
@@ -242,8 +243,7 @@ def _try(content: dict[str, Any], vocabulary: Vocabulary, added: list[str], befo
     theirs = library.encode(before + given, add_special_tokens=False).ids[bool(before) :]
     if ids == theirs and ours.decode_bytes(ids) == probe.encode():
         return
-    pairs = enumerate(zip(ids, theirs, strict=False))
-    same = next((i for i, (a, b) in pairs if a != b), min(len(ids), len(theirs)))
+    same = in_common(ids, theirs)
     at = len(ours.decode_bytes(ids[:same]).decode("utf-8", "ignore"))
     has, would = (some[same] if same < len(some) else "none" for some in (theirs, ids))
     inside = [tag for tag in vocabulary.special if tag and tag in probe]
