@@ -69,8 +69,8 @@ def prove(
     """Returns a level with what is proved of it on conversations with these seeds.
 
     Those that both refuse do not count. Blank texts, and texts that the template leaves out, are
-    excused if the format refuses them, and so are equal texts for which the template's prompt ends
-    the turn of the model. `model` has the vocabulary for ids.
+    excused if the format refuses them. Conversations for which the template's prompt ends the turn
+    of the model count as refused: the format has no such prompt. `model` has the vocabulary.
     """
     for seed in range(seeds[0], seeds[0] + 3 * len(seeds)):
         if level.count == len(seeds):
@@ -103,7 +103,7 @@ def prove(
         closer = dialect.table.closers.get(episode.messages[-1].role)
         is_over = closer and closer.bare.strip() and prompt.rstrip().endswith(closer.bare.strip())
         if not how and is_over and prompt != ours:
-            level.excused["prompts after which no model writes"] += 1
+            level.refused["the template's prompt ends the turn of the model"] += 1
             continue
         how = how or _difference("the prompt", ours, prompt)
         if not how and model and clock == "now" and seed - seeds[0] < _COMPARED:
