@@ -33,4 +33,4 @@ __all__ = [
     "Part", "SpecError",
     "Tokenizer", "VocabularyError", "dialect", "dialects", "load",
 ]  # fmt: skip
-__version__ = "0.2.0"
+__version__ = "0.3.0"
