@@ -158,6 +158,17 @@ def schema_suite(session: nox.Session) -> None:
 
 
 @nox.session
+def mask_truth(session: nox.Session) -> None:
+    """Count provable errors of masks on schemas of JSONSchemaBench: ours, llguidance's, xgrammar's.
+
+    Takes hours for all; `-- --data FOLDER --sample 300` is a sample. Arguments go to
+    bench/mask_truth.py, which says where the data is.
+    """
+    session.install("-e", ".[test]", "xgrammar>=0.2.8")
+    session.run("python", "-m", "bench.mask_truth", *session.posargs)
+
+
+@nox.session
 def legality(session: nox.Session) -> None:
     """Measure what the grammar is worth in training: the tables of bench/RESULTS.md.
 
