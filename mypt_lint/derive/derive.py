@@ -96,7 +96,7 @@ class _Deriving:
         learned = replace(learned, options=_EMPTY if learned.empties else {})
         ends = LIKELY_SPECIAL.findall(learned.answer.closer)[-1:]
         ends = ends or LIKELY_SPECIAL.findall(learned.after_answer and learned.ending[1])
-        self.render.stop = "".join(ends or LIKELY_SPECIAL.findall(learned.user.opener)[:1])
+        self.render.stops = (*(ends or LIKELY_SPECIAL.findall(learned.user.opener)[:1]),)
         shape = self._fitting("chat", _restricted(_without_thoughts(learned, learned.no_thoughts)))
         if learned.thought is not None and not learned.no_thoughts:
             try:
@@ -106,6 +106,8 @@ class _Deriving:
                 shape = _without_thoughts(shape, str(error))
         try:
             full = ToolsLearner(self.render, shape).learned()
+            call_end = full.tools.end if full.tools else ""
+            self.render.stops += (*LIKELY_SPECIAL.findall(call_end)[-1:],)
             return self._fitting("tools" if shape.no_thoughts else "all", _restricted(full))
         except (NotLearnedError, SpecError) as error:
             return replace(shape, no_tools=str(error).rpartition("toml: ")[2])
@@ -115,7 +117,7 @@ class _Deriving:
         self.without_options = shape
         name = "tools" if shape.no_thoughts else "all"
         name = name if not shape.no_tools else "chat" if shape.no_thoughts else "thoughts"
-        arguments = "how", "clock", "stop", shape.day[0]  # of renderings
+        arguments = "how", "clock", "stops", shape.day[0]  # of renderings
         for option in sorted(self.model.read_options[1].difference(arguments)):
             texts = re.findall(rf"\b{option} *[=!]= *['\"](\w+)", self.model.templates[0].text)
             new, lacks, values = shape, list[str](), list[Any]()

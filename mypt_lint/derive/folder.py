@@ -26,6 +26,9 @@ _MARKS = {"BEGIN": "Begins a chat.", "PLAIN": "Is for no system block.", "TAIL":
 def files(name: str, shape: Shape, special: frozenset[str]) -> dict[str, str]:
     """Returns the texts of grammar, token table and records of a format, by file name."""
     in_all = shape.tools is not None and shape.tools.head[2]
+    if shape.tools is not None and shape.tools.place == "head" and shape.system is not None:
+        head = Block(shape.begin.removesuffix(shape.system.closer), shape.system.closer)
+        shape = replace(shape, begin="", head=head)
     shape = replace(shape, plain="") if (_head(shape) or in_all) and not shape.head else shape
     return {
         f"{name.replace('-', '_')}.lark": _grammar(name, shape),
@@ -71,7 +74,7 @@ def _paths(shape: Shape) -> dict[str, str]:
     own = "results" in blocks_of(shape)
     paths = _PATHS | ({"result": f"{'tool' if own else 'user'}/tool_response"} if inside else {})
     paths |= {"result": "assistant/tool"} if shape.tools and shape.tools.one_block else {}
-    beside = shape.tools is not None and shape.tools.place in ("before", "after")
+    beside = shape.tools is not None and shape.tools.place in ("before", "after", "head")
     paths |= {} if beside else {"tools": "tools"}
     paths |= {"system": "developer"} if shape.head else {}
     paths |= {"thought": "think"} if shape.spoken else {}
@@ -143,6 +146,8 @@ def _grammar(name: str, shape: Shape) -> str:
             )
             first = "SYSTEM_LEAD" if blocks["system"].lead else "SYSTEM_OPEN"
             rules["system"] += f" | {first} TOOLS_OPEN tools {ends['system']}"
+        elif place == "head":
+            rules["head"] = rule("head", "TEXT+ (TOOLS_OPEN tools)?")
         elif place == "before":
             rules["system"] = rule("system", f"({texts['system']} | TOOLS_OPEN tools TEXT*)")
         calls = "CALL_OPEN call"
@@ -153,7 +158,7 @@ def _grammar(name: str, shape: Shape) -> str:
             joined, lead = calls.replace("CALL_OPEN", "CALL_NEXT"), rule("answer", "thought", calls)
             lead = lead.replace("ANSWER_OPEN | ", "") if shape.answer.lead else lead
             rules["asked"] = f"ANSWER_OPEN {joined} {ends.get('answer', '')} | {lead}"
-        if tools.call.closer.endswith(shape.answer.closer or NAME):
+        if tools.call.closer.endswith(tools.end or NAME):
             rules["asked"] = rules["asked"].removesuffix(ends["answer"])
         each = getattr(tools.body, "each", False) * f" (TOOLS_OPEN TEXT+ {ends.get('tools')})*"
         next_tool = " (TOOLS_AGAIN TEXT+)*" if tools.after_tool else ""
@@ -263,7 +268,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         rows.append(row | {"spelling": pieces(literal, special)})
     for closer, (end, closed) in _closers(shape).items():
         spelling = pieces(closer, special)
-        ends_answer = closer.endswith(shape.answer.closer or NAME)
+        own = shape.tools.end if shape.tools and "call" in closed else shape.answer.closer
+        ends_answer = closer.endswith(own or NAME)
         if ends_answer and "space" in spelling[-1] and "special" in spelling[-2:][0]:
             spelling[-1]["loss"] = 0  # generation stops before it
         ends = [kinds[piece] for piece in closed]
@@ -293,7 +299,8 @@ def _records(shape: Shape) -> str:
     out += _rows(_given(begin="begin" * bool(shape.begin), finish="tail" * bool(shape.tail)))
     texts: dict[str, str] = {}
     if (tools := shape.tools) is not None:
-        before = "system" if tools.place == "before" else tools.place.partition(" ")[0]
+        leads = tools.place in ("before", "head")
+        before = "system" if leads else tools.place.partition(" ")[0]
         before = before if before in ("system", "last") else ""
         out += _rows(_given(tools_before=before, text_after_results=tools.late))
         texts |= {"before": tools.definitions.opener} if tools.place.endswith("question") else {}

@@ -75,13 +75,14 @@ class ToolsLearner:
         self.each = False  # whether those with calls have it
         self.after_tool = ""  # what parts two definitions
         self.lead = ""  # what opens a system block that begins with tools
+        self.end = shape.answer.closer  # of a message with calls
 
     def learned(self) -> Shape:
         """Returns the shape with tools. Raises NotLearnedError."""
         definitions = self._definitions()
         calls = self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
-        tools, end = self._first(tools), self.shape.answer.closer
+        tools, end = replace(self._first(tools), end=self.end), self.shape.answer.closer
         tools = replace(tools, after_tool=self.after_tool)
         tools = replace(tools, waits=tools.one_block and not calls[4].endswith(end))
         late = self._text(steps()).replace(_A, _X + _A) == self._text(steps(_X))
@@ -123,6 +124,9 @@ class ToolsLearner:
             system_text, end = opening + _S + system.closer, system.closer + user + _Q
             places = [("after", opening + _S, end), ("system", shape.begin, system.opener + _S)]
             places += [("before", opening, _S + end)]
+            own = shape.begin.partition(system.opener)[2].removesuffix(system.closer)
+            start, end = shape.begin.removesuffix(system.closer), system.closer + system.opener + _S
+            places += [("head", start, end)] * (own not in ("", shape.begin))
         places = [
             ("first", system_text, user + _Q),
             ("first question", system_text + user, _Q),
@@ -138,6 +142,8 @@ class ToolsLearner:
         if _Q in self._text(chat(_Q, _A, _X, _R)).partition(tools)[0]:
             place = place.replace("first", "last")
         opener, closer = before.removeprefix(start), after.partition(end)[0]
+        if place == "head":
+            return Block(opener, closer), body, place, "", None, ("", own, "")
         tag = opener.lstrip()
         if place == "after" and alone.startswith(opening + tag + tools):
             return Block(tag, closer), body, place, opener.removesuffix(tag), "", head
@@ -231,12 +237,17 @@ class ToolsLearner:
     ) -> tuple[Block, str, str | None, str | None, str] | None:
         """Returns what `_calls` does for the body of a call; None if it is no body of that kind."""
         user, end = self.shape.user, self.shape.answer.closer  # or the next block ends the answer
+        last = (self.render.text(steps()[:2], TOOLS) or one).rpartition(call)[2]
+        if end not in last and self.shape.answer.opener in one.partition(_R)[2].partition(_A)[0]:
+            tags = LIKELY_SPECIAL.finditer(last)  # another one ends it
+            end = last[max((tag.start() for tag in tags), default=len(last)) :]
+        self.end = end
         before, _, after = one.partition(call)
         opener = before.partition(_Q + user.closer + self.shape.answer.opener)[2]
         self.each = opener.startswith(self.filled or _Q)
         opener = opener.removeprefix(self.filled)
         after_call = two.split(call)[1] if two is not None and two.count(call) > 1 else None
-        alone = after if end else self._text(steps()[:2]).rpartition(call)[2]
+        alone = after if end else last
         closer = alone.partition(end)[0] if end else alone
         rest = beside_text.partition(_X)[2] if _X in beside_text else None
         after_text = None if rest is None else rest.partition(opener + call)[0]
@@ -252,7 +263,8 @@ class ToolsLearner:
         if body in ALONE:
             if "find_it" not in opener:
                 return None
-            closer += end * (after_text is after_call is None and called.endswith(end))
+            one_only = after_text is after_call is None and called.endswith(end)
+            closer += end * (one_only or end != self.shape.answer.closer)
             opener = opener.replace("find_it", NAME)
             after_call = after_call and after_call.replace("find_it", NAME)
         return Block(opener, closer), body, after_text, after_call, called
@@ -329,7 +341,7 @@ def _body(text: str) -> str:
     for item in _ITEMS:
         one, other = (write_definitions([tool], item, _NO_TAG) for tool in TOOLS)
         between, second, _ = text.partition(one)[2].partition(other)
-        if second:
+        if second and "get_it" not in between:
             return item + between
     return ""
 

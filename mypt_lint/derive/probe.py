@@ -41,7 +41,7 @@ class _Rendering:
     ) -> str | Outcome:
         template = self.templates[bool(tools)]
         if how == "align":
-            template.stops |= {options.pop("stop")}
+            template.stops |= {*options.pop("stops")}
             return template.outcome(messages, tools, options)
         later = (template.now + _LATER).strftime
         clocks = {"": lambda _: DAY, "now": template.now.strftime, "later": later}
@@ -55,11 +55,11 @@ class Renderings:
     `ending` is what texts end with, the template's and those of the format: a header of an answer
     that the template writes after each conversation, or the end of the last answer, which it leaves
     open. `day` is the option of the date, and its values by two clocks.
-    `stop` is the tag at the end of answers.
+    `stops` are the tags at the end of answers.
     """
 
     ending = ("", "")
-    stop = ""
+    stops: tuple[str, ...] = ()
     day = ("", "", "")
 
     def __init__(self, model: ModelFolder) -> None:
@@ -107,7 +107,7 @@ class Renderings:
 
     def aligned(self, messages: Probe, tools: Any = None, **options: Any) -> Aligned | None:
         """Returns the places of all texts of a conversation; None where one has none."""
-        outcome = self._outcome(messages, tools, "align", stop=self.stop, **options)
+        outcome = self._outcome(messages, tools, "align", stops=self.stops, **options)
         return outcome if isinstance(outcome, Aligned) else None
 
 

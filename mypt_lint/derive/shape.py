@@ -45,14 +45,15 @@ class Tools:
 
     `definitions` are at a `place`: "after" or "before" the text in the system block, parted by
     `beside`; in a block before the "system" message, the "first" or the "last" question; or in the
-    text of that "first question" or "last question". System blocks begin with `head`: its first
-    text only if there are tools, its last if there are none. White space parts calls from a text,
-    if `first` also from the header of the answer, and `after_call` ends one and opens the next
-    (None: there is none); so does `after_tool` with definitions. With `late`, a text beside calls
-    is after their results. Results are `inside` of a question's block, or of one for all `results`
-    of a message; or they are blocks; or a turn is `one_block`, with all results and answers; if it
-    `waits`, a model stops at the tag of a result. The opener of a call without tags has its name,
-    `NAME`, and its closer ends the answer, too.
+    text of that "first question" or "last question"; or in the `head` of the shape. System blocks,
+    or it, begin with `head`: its first text only if there are tools, its last if there are none.
+    White space parts calls from a text, if `first` also from the header of the answer, and
+    `after_call` ends one and opens the next (None: there is none); so does `after_tool` with
+    definitions. With `late`, a text beside calls is after their results. Results are `inside` of a
+    question's block, or of one for all `results` of a message; or they are blocks; or a turn is
+    `one_block`, with all results and answers; if it `waits`, a model stops at the tag of a result.
+    The opener of a call without tags has its name, `NAME`, and its closer ends the answer, too.
+    `end` ends a message with calls.
     """
 
     definitions: Block
@@ -75,6 +76,7 @@ class Tools:
     waits: bool = False
     late: bool = False
     after_tool: str = ""
+    end: str = ""
 
     @property
     def again(self) -> str:
@@ -110,7 +112,7 @@ class Shape:
     - `always`: an answer without a thought has an empty one; `each`: those after the last question.
     - With `spoken`, a model writes what opens thoughts and answers, and prompts end before it.
     - With `unprompted`, the white space with which the header of answers begins is in no prompt.
-    - `head` begins each conversation, with a date and nothing of a record.
+    - `head` begins each conversation, with a text or date, and nothing of a record but tools.
     - `opens`: a prompt ends with the opener of a thought; `empties`: with an empty thought, and
       `only_prompts` do, where answers without a thought have none.
     - `options`: rows of `[[option]]` by names; `lacks`: options and values that the format has not.

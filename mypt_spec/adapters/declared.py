@@ -310,9 +310,10 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
     need(not (intro and "tools" in paths), "[tools]", "[blocks] has a block for them")
     tools_before, options = source.get("tools_before", "first"), options_of(source, paths, need)
     together = not after or paths.get("tools", ())[:-1] == paths.get("system")
-    fine = {"tools", "system"} <= {*paths} and not options.block and together
+    fine = {"tools", "system"} <= {*paths} and bool(options.system or not options.block)
     text = '"system" needs tools and system in [blocks], in one for "after", and no [options]'
-    need(fine if tools_before == "system" else not after, '"tools_before"', text)
+    text += ' but with a "system"'
+    need(fine and together if tools_before == "system" else not after, '"tools_before"', text)
     late = source.get("text_after_results", False)
     fine = "call" in paths and paths.get("result", ("",))[0] == paths["answer"][0]
     need(fine or not late, '"text_after_results"', "needs calls, and results in the answer's block")

@@ -91,7 +91,7 @@ def test_masks_are_proved_without_a_vocabulary(tmp_path: Path) -> None:
     masked = table.replace('origin = "model"', 'origin = "system"')
     (tmp_path / "tokens.toml").write_text(masked, encoding="utf-8")
     with Renderings(model) as render:
-        render.stop, dialect = "[END]", mypt_spec.load(tmp_path)
+        render.stops, dialect = ("[END]",), mypt_spec.load(tmp_path)
         assert prove(dialect, render, Level("chat"), range(9)).is_proved
         level = prove(dialect, render, Level("chat"), range(9), model)
     assert "the trained text is" in level.reason

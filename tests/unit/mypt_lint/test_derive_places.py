@@ -85,6 +85,36 @@ def test_words_may_part_tools_that_a_template_writes(tmp_path: Path) -> None:
     assert compiled(exported)(**record) == compiled(template)(**record)
 
 
+def test_tools_may_be_in_a_block_of_their_own_that_all_conversations_have(tmp_path: Path) -> None:
+    """As in Kanana 1.5: a system message is one more block, and calls have another stop token."""
+    template = (
+        "<s><|im_start|>system\n\n{% if tools %}\nUse these:{% for t in tools %}\nUse '{{ t.function.name }}'"
+        "\n{{ t | tojson }}\n{% endfor %}\nCall them.\n{% endif %}<|im_end|>\n{% for m in messages %}<|im_start|>"
+        "{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<function={{ c.function.name }}>"
+        "{{ c.function.arguments | tojson }}</function>{% endfor %}{{ '<|eom_id|>' if m.tool_calls else '<|im_end|>' }}"
+        "\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    dialect = learned(tmp_path, template)
+    assert [*dialect.table.openers] == [
+        "system",
+        "developer",
+        "user",
+        "assistant",
+        "tools",
+        "tool_call",
+        "tool",
+    ]
+    closer = dialect.table.closers["tool_call"]
+    assert (closer.bare.strip(), closer.both) == ("</function><|eom_id|>", True)
+    exported = compiled(_plain(chat_template(dialect)))
+    records = [conversation("tools", seed, blanks=0) for seed in range(3)]
+    for record in records:
+        assert exported(**record)[0] == compiled(template)(**record)[0]
+    slow = Encoder(Options(dialect=str(tmp_path)))
+    slow.chats = slow.templates = None
+    assert_same_ids(Encoder(Options(dialect=str(tmp_path))), slow, lines(*records))
+
+
 def test_white_space_may_be_before_a_system_text_without_tools_alone(tmp_path: Path) -> None:
     template = SYSTEM + (
         "<|im_start|>system\n{{ '' if tools else '\n' }}{{ 'Be kind.' if system is none else system }}"
@@ -190,6 +220,6 @@ def test_a_mask_is_not_compared_in_the_header_of_a_blank_answer(tmp_path: Path) 
     model = ModelFolder(str(file))
     dialect = derive(model, "toy", conversations=5).load(tmp_path)
     with Renderings(model) as render:
-        render.stop = "<|end|>"
+        render.stops = ("<|end|>",)
         level = prove(dialect, render, Level("chat"), range(-8, 0), model, blanks=1)
     assert (level.equal, level.reason) == (8, "")
