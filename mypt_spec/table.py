@@ -581,17 +581,21 @@ def text_at(pieces: Iterable[Piece]) -> str:
 
 
 def _overlaps(forms: list[list[Piece]], way: int) -> list[str]:
-    """Returns texts that begin a spelling and go on as another; `way` is -1 for reversed ones."""
+    """Returns texts that begin a spelling and go on as another; `way` is -1 for reversed ones.
+
+    White space between the two is left out, too: the other tag may have it.
+    """
     texts = [
         "".join(p.value[::way] for p in itertools.takewhile(lambda p: p.kind != "attr", form))
         for form in forms
     ]
     return [
-        text[:at]
+        part
         for form, text in zip(forms, texts, strict=True)
         for at in range(1, len(text_at(form)) + 1)
         if any(o.startswith(text[at:]) or text[at:].startswith(o) for o in texts if o)
         if text[:at].strip() and len(form) + len(text) > at + 1
+        for part in {text[:at], text[:at].rstrip()}
     ]
 
 

@@ -104,6 +104,7 @@ class _Deriving:
                 shape = self._fitting("thoughts", _restricted(full))
             except NotLearnedError as error:
                 shape = _without_thoughts(shape, str(error))
+        self.without_tools = shape
         try:
             full = ToolsLearner(self.render, shape).learned()
             call_end = full.tools.end if full.tools else ""
@@ -158,10 +159,19 @@ class _Deriving:
                 return self._proved(replace(self.without_options, lacks=(*sorted(names),)))
             if not why and not level.is_proved and name == "thoughts":
                 return self._proved(_without_thoughts(shape, level.reason))
+            if name == "chat" and level.refused and shape.tools is not None:
+                chats = Level(name)
+                prove(self._loaded(self.without_tools)[0], self.render, chats, self.seeds)
+                if chats.is_complete:
+                    return self._bare(f"with tools the format refuses chats: {level.reason}")
             if not why and not level.is_proved and name != "chat":
-                return self._proved(replace(shape, tools=None, no_tools=level.reason))
+                return self._bare(level.reason)
             levels.append(level)
         return (*levels,), shape
+
+    def _bare(self, why: str) -> tuple[tuple[Level, ...], Shape]:
+        """Returns what is proved without tools, and its shape. `why` says why there are none."""
+        return self._proved(self._with_options(replace(self.without_tools, no_tools=why)))
 
     def _loaded(self, shape: Shape) -> tuple[Dialect, dict[str, str]]:
         """Returns the format of a shape, and its files."""

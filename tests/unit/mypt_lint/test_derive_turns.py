@@ -72,3 +72,25 @@ def test_calls_beside_no_content_are_proved(tmp_path: Path) -> None:
     (tmp_path / "template.jinja").write_text(WRAPS.replace("{{ m.content }}{% for", space))
     derived = derive(ModelFolder(str(tmp_path / "template.jinja")), "toy", conversations=15)
     assert [level.is_proved for level in derived.levels] == [True, False, False, False]
+
+
+# The default system prompt begins as the block of tools does.
+BEGINS_ALIKE = (
+    "{% set own = messages[0].role == 'system' %}{% set system = messages[0].content if own else 'You are Coder.' %}"
+    "<|im_start|>system\n{{ system }}{% if tools %}{{ '\n\n' if own }}# Tools\n<tools>{% for t in tools %}\n"
+    "{{ t | tojson }}{% endfor %}\n</tools>{% endif %}<|im_end|>\n"
+    "{% for m in messages[own | int:] %}{% if m.role == 'tool' %}{% if loop.previtem.role != 'tool' %}<|im_start|>user"
+    "{% endif %}\n<tool_response>\n{{ m.content }}\n</tool_response>{% if loop.last or loop.nextitem.role != 'tool' %}"
+    "<|im_end|>\n{% endif %}{% else %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}"
+    '{{ \'\n\' if m.content or not loop.first }}<tool_call>\n{"name": "{{ c.function.name }}", "arguments": '
+    "{{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_tools_that_would_cost_chats_are_given_up(tmp_path: Path) -> None:
+    (tmp_path / "template.jinja").write_text(BEGINS_ALIKE, encoding="utf-8")
+    derived = derive(ModelFolder(str(tmp_path / "template.jinja")), "toy", conversations=15)
+    chats, _, tools, _ = derived.levels
+    assert chats.is_complete
+    assert tools.reason.startswith("with tools the format refuses chats: ")

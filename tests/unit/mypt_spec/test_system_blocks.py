@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Dialect
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import Record, assistant, chat, function, system, user
-from tests.support.fast_paths import assert_fast
+from tests.support.fast_paths import assert_fast, assert_sound
 from tests.support.nested import BLOCKS, GRAMMAR, nested
 
 USER, FOUR, TOOL = user("u"), assistant("Four."), function("f")
@@ -103,3 +106,19 @@ def test_a_block_may_have_no_opening_tag(begin: str, tmp_path: Path) -> None:
         assert_written_alike(d, record, text)
     for wrong, code in ((f"{turns}x", "MYP210"), (f"s{turns}", "MYP211")):
         assert [f.code for f in d.parse(mark + wrong)[1]] == [code]
+
+
+def test_a_text_that_makes_its_tag_a_longer_one_is_a_finding(tmp_path: Path) -> None:
+    grammar = GRAMMAR.replace("system? (", "(system | PLAIN) (").replace("TEXT\n", "PLAIN TEXT\n")
+    rows = MARK.replace(
+        '{ special = "<plain>" }', '{ special = "<system>" }, { text = "\\nNone." }'
+    )
+    nested(tmp_path, '\n[defaults]\nwithout_system = "plain"\n', grammar=grammar, rows=rows)
+    table = tmp_path / "nested/tokens.toml"
+    opener, space = '{ special = "<system>" }', '{ space = "\\n", exact = true }'
+    table.write_text(table.read_text().replace(f"[{opener}]", f"[{opener}, {space}]", 1))
+    d = mypt_spec.load(tmp_path / "nested")
+    records = [chat(system(text), USER, FOUR) for text in ("Some.", "None.", "None. Be brief.")]
+    codes = [[finding.code for finding in d.check(record)[1]] for record in records]
+    assert codes == [[], ["MYP301"], ["MYP301"]]
+    assert_sound(CleanFilter(Checker(d)), [json.dumps(record).encode() for record in records])
