@@ -60,7 +60,7 @@ def _in_array(items: list[Diagnostic], origin: Origin) -> list[Diagnostic]:
         return replace(
             item,
             row=row,
-            column=column,
+            column=max(column, 1),  # the "[" of a trace is not in its file
             end_row=end_row,
             end_column=end_column + 1,
             snippet=snippet,

@@ -81,7 +81,7 @@ class Table:
         """Returns (kind, row) of an item; None where no row is of its kind."""
         kinds = [item[k] for k in self.table.get("kinds", ()) if isinstance(item.get(k), str)]
         keys = (k for k in self.rows if item.get(k) not in (None, False))
-        kind = kinds[0] if kinds else next(keys, "without a type")
+        kind = kinds[0] if kinds else next(keys, "")
         return kind, self.rows.get(kind)
 
     def flags(self, item: dict[str, Any]) -> list[dict[str, Any]]:
@@ -128,7 +128,8 @@ class _Items:
         for (code, kind), (at, count) in self.notes.items():
             unit = f"{count} {'event' if table.events else 'item'}{'s' * (count > 1)}"
             message, hint = table.notes[code]
-            message = message.format(n=unit, count=count, kind=json.dumps(kind))
+            quoted = json.dumps(kind) if kind else "without a type"
+            message = message.format(n=unit, count=count, kind=quoted)
             self.reader.findings.append(Finding(code, message, at, help=hint))
         if not self.messages:
             self.reader.add("MYP104", "the record has no message", "")

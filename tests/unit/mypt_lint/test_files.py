@@ -173,3 +173,9 @@ def test_what_cannot_be_read_in_a_folder_does_not_keep_others_from_being_checked
         assert "in/loop.json: cannot be read" in err
         assert "in/nothing.jsonl: a symbolic link to nothing" in err
     assert convert(["--from", "mypt", "--to", "gabgpt", "in", "-o", "out.jsonl"]) == 2
+
+
+def test_a_finding_about_a_whole_trace_begins_in_column_1(lint: Linter) -> None:
+    Path("trace.jsonl").write_text('{"type": "summary", "leafUuid": "s", "summary": "x"}\n')
+    (finding,) = lint("trace.jsonl")[1]
+    assert (finding["code"], finding["location"]) == ("MYP104", {"row": 1, "column": 1})

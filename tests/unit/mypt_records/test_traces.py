@@ -160,6 +160,11 @@ def test_what_is_no_part_of_the_conversation(
     assert "".join(message.role[0] for message in chat.messages) == roles
 
 
+def test_an_event_of_no_type_is_called_so() -> None:
+    said = [f.message for f in read([USER, ANSWER, {"sessionId": "s"}], "claude-code").findings]
+    assert said == ["1 event of an unknown kind, without a type, not read"]
+
+
 def test_a_stopped_answer_is_context() -> None:
     """It has the weight 0; a call of it that never ran is left out."""
     chat = read([USER, event("assistant", "assistant", BLOCKS[0][1:]), event("user", "user", "[Request interrupted by user]"), USER, ANSWER], "claude-code")  # fmt: skip
