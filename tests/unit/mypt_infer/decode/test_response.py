@@ -204,3 +204,14 @@ def test_a_slash_a_line_and_anchors_in_a_regex() -> None:
         of = Decoder("gabgpt", response=Response(regex=regex))
         state = of.run(of.start(prompt("gabgpt")), ids_of(f"<|assistant|>{text}", of.dialect))
         assert of.dialect.tokenizer.special["<|end|>"] in of.ids(state), regex
+
+
+def test_keys_follow_a_number_that_no_float_holds() -> None:
+    """Its ids were allowed, so what follows is not refused because of them."""
+    of = Decoder("mypt", response=Response(schema={"type": "object"}))
+    state = of.run(of.start(prompt("mypt")), [of.dialect.tokenizer.special["<myPT_assistant>"]])
+    state = of.run(state, of.dialect.tokenizer.encode('{"a": 1e309, "'))
+    for key in ("b", "sh"):
+        (token,) = of.dialect.tokenizer.encode(key)
+        assert of.allow(state).has(token)
+        assert of.takes(state, token)
