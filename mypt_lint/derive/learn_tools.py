@@ -124,7 +124,8 @@ class ToolsLearner:
             system_text, end = opening + _S + system.closer, system.closer + user + _Q
             places = [("after", opening + _S, end), ("system", shape.begin, system.opener + _S)]
             places += [("before", opening, _S + end)]
-            own = shape.begin.partition(system.opener)[2].removesuffix(system.closer)
+            own = shape.begin.partition(system.opener)[2] if system.opener else ""
+            own = own.removesuffix(system.closer)
             start, end = shape.begin.removesuffix(system.closer), system.closer + system.opener + _S
             places += [("head", start, end)] * (own not in ("", shape.begin))
         places = [

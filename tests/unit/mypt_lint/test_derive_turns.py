@@ -94,3 +94,20 @@ def test_tools_that_would_cost_chats_are_given_up(tmp_path: Path) -> None:
     chats, _, tools, _ = derived.levels
     assert chats.is_complete
     assert tools.reason.startswith("with tools the format refuses chats: ")
+
+
+# The system message has no tag before it; tools follow it.
+BARE_SYSTEM = (
+    "<s>{% set own = messages[0].role == 'system' %}{{ messages[0].content if own }}{% if tools %}\n<tools>"
+    "{% for t in tools %}\n{{ t | tojson }}{% endfor %}\n</tools>{% endif %}{% if own or tools %}<end>{% endif %}"
+    "{% for m in messages[own | int:] %}{% if m.role == 'user' %}<user>{{ m.content }}<end>{% elif m.role == 'tool' %}"
+    "<result>{{ m.content }}</result><end>{% else %}<answer>{{ m.content }}{% for c in m.tool_calls or [] %}<call>"
+    '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}<eos>'
+    "{% endif %}{% endfor %}{% if add_generation_prompt %}<answer>{% endif %}"
+)
+
+
+def test_a_system_message_without_a_tag_and_tools(tmp_path: Path) -> None:
+    (tmp_path / "template.jinja").write_text(BARE_SYSTEM, encoding="utf-8")
+    derived = derive(ModelFolder(str(tmp_path / "template.jinja")), "toy", conversations=15)
+    assert derived.levels[0].is_complete, derived.levels[0].reason

@@ -173,6 +173,22 @@ def test_a_stopped_answer_is_context() -> None:
     assert (first.weight, last.weight) == (None, None)
 
 
+def test_an_interruption_stops_the_answer_before_it() -> None:
+    stop = event("user", "user", "[Request interrupted by user]")
+    first, _, stopped, *_ = read(
+        [USER, ANSWER, USER, ANSWER, stop, USER, ANSWER], "claude-code"
+    ).messages[1:]
+    assert (first.weight, stopped.weight and stopped.weight.value) == (None, 0)
+
+
+def test_an_answer_that_ended_well_is_trained() -> None:
+    record = json.loads(json.dumps(WEATHER["pi"]))
+    for entry in record:
+        if entry.get("message", {}).get("role") == "assistant":
+            entry["message"]["stopReason"] = "stop"
+    assert read(record, "pi").findings == read(WEATHER["pi"], "pi").findings == ()
+
+
 @pytest.mark.parametrize("shape", ["claude-code", "codex", "atif", "gemini"])
 def test_masks_by_kind(shape: str) -> None:
     """Calls, thoughts and answers of any shape are spans of their kind."""
