@@ -17,7 +17,7 @@ from mypt_spec.bodies.json_body import NO_TYPES, calls_in, read_body
 from mypt_spec.bodies.strict_json import DefinitionsError, canonical
 from mypt_spec.bodies.tagged import Types, types_of
 from mypt_spec.damage.cut_tags import nestings
-from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of
+from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of, patterns_of
 from mypt_spec.table import LISTS, TEXT, Terminal, pattern
 
 
@@ -226,14 +226,15 @@ class Format:
         """
         body = self.result_body(value)
         assert self.result is not None
-        ids = self.result.patterns.get("id")
+        patterns = patterns_of(self.result.opens, self.dialect.table)
+        ids = patterns.get("id")
         if ids is not None and not re.fullmatch(ids, call):
             raise ValueError(
                 f"a result of {self.dialect.name} names the id of its call, which is {call!r}; "
                 f"expected {ids}"
             )
         values = {"name": name, "id": call}
-        attrs: Attrs = tuple((key, values[key]) for key in self.result.patterns if key in values)
+        attrs: Attrs = tuple((key, values[key]) for key in patterns if key in values)
         nested = nestings(self.dialect.table, self.dialect.automaton)
         inner = sorted(b for a, b in nested if a == self.result.opens)
         says = {"_id": call, "_name": name}  # by the end of the block's name, in this order

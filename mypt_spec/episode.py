@@ -206,9 +206,11 @@ def _block(
         raise ValueError(f"{table.name} has no block or mark {kind!r}; it has {names}")
     if table.leaders and parts:
         opener = table.leaders.get((kind, parts[0].kind), opener)
-    out = [Event(opener.name, opener.spell(attrs), at, attrs)]
+    closer, opening = table.closers.get(kind), attrs
+    if attrs and closer is not None and closer.patterns:
+        opening = tuple(a for a in attrs if a[0] in opener.patterns or a[0] not in closer.patterns)
+    out = [Event(opener.name, opener.spell(attrs), at, opening)]
     end = at
-    closer = table.closers.get(kind)
     again = False
     for part, after in zip_longest(parts, parts[1:]):
         if part.kind != "text":
@@ -232,6 +234,12 @@ def _block(
         closing = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
         out.append(Event(closer.name, closer.spell(attrs), end, closing))
     return out
+
+
+def patterns_of(kind: str, table: TokenTable) -> dict[str, str]:
+    """Returns the patterns of the attributes that the tags of a block, or a mark, have."""
+    opener, closer = table.openers.get(kind) or table.marks[kind], table.closers.get(kind)
+    return opener.patterns | closer.patterns if closer is not None else opener.patterns
 
 
 def top_level(events: Iterable[Event], table: TokenTable) -> list[list[Event]]:

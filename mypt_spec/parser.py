@@ -169,9 +169,11 @@ def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Messag
         end = _end_of(events, at, table)
         quotes = table.terminals[event.terminal].quotes
         parts = _parts(events[at + 1 : end], kind, quotes, table, findings)
-        messages.append(Message(kind, tuple(parts), event.attrs, event.at))
         closer = table.terminals[events[end].terminal] if end < len(events) else None
-        at = end + 1 if closer is not None and kind in closer.ends and not closer.mark else end
+        closed = closer is not None and kind in closer.ends and not closer.mark
+        attrs = _attrs(events, at, end) if closed else event.attrs
+        messages.append(Message(kind, tuple(parts), attrs, event.at))
+        at = end + closed
     if any(f.severity == "error" for f in findings):
         return messages, findings
     messages, call_findings = canonical_calls(messages, table)
@@ -192,6 +194,12 @@ def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
     return len(events)
 
 
+def _attrs(events: Sequence[Event], start: int, end: int) -> Attrs:
+    """Returns the attributes of a block: those of its opening tag, and those of its closing one."""
+    first, last = events[start].attrs, events[end].attrs
+    return (*dict.fromkeys(first + last),) if last else first
+
+
 def _parts(
     events: Sequence[Event], kind: str, quotes: bool, table: TokenTable, findings: list[Finding]
 ) -> list[Part]:
@@ -210,8 +218,10 @@ def _parts(
         text = Event(TEXT, "".join(e.text for e in inner), _join(inner, event))
         body = "text" if quotes else opener.body
         part = _part(opener.opens, body, text, event.attrs, table, findings)
-        parts.append(replace(part, name_at=event.at) if event.attrs else part)
         closed = end < len(events) and opener.opens in table.terminals[events[end].terminal].ends
+        if closed and events[end].attrs:
+            part = replace(part, attrs=_attrs(events, pos, end))
+        parts.append(replace(part, name_at=event.at) if event.attrs else part)
         pos = end + closed
     return parts
 

@@ -16,6 +16,7 @@ from mypt_infer.controller.options import Budget
 from mypt_infer.run_format import ToolCall
 from mypt_infer.toolbox import copied, error, error_type
 from mypt_infer.truncate_result import LEAST, count_result
+from mypt_spec.episode import patterns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,10 @@ class Calls:
         raw = (block.tag.text + body + closer).strip()
         types = self._history.types
         parsed, reason = self._history.format.read_calls(block.tag, body, raw, types)
-        result = self._history.format.result
-        if result is not None and "id" in result.patterns and not all(call.id for call in parsed):
+        form = self._history.format
+        result, table = form.result, form.dialect.table
+        named = result is not None and "id" in patterns_of(result.opens, table)
+        if named and not all(call.id for call in parsed):
             reason = reason or "a call has no id, so its result could not name it"
         if self._history.format.ids:  # without them, results are in the order of their calls
             reason = reason or mixed_up([call.tool for call in self.pending], parsed)

@@ -7,6 +7,7 @@ from typing import Any
 
 from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, pieces
 from mypt_spec.bodies.call_tags import BareKeys, Tags
+from mypt_spec.table import LISTS
 from mypt_spec.templates.sandbox import ToolTemplate
 
 _PATHS = {
@@ -169,7 +170,7 @@ def _grammar(name: str, shape: Shape) -> str:
         response = "TEXT+" if tools.result_body == "json" else texts["result"]
         rules["response"] = f"{response} {ends['result']}"
         several = f"RESULT_OPEN response ({following['result']} response)*"
-        several = several if tools.again else "RESULT_OPEN response"
+        several = several if tools.again or tools.call_body in LISTS else "RESULT_OPEN response"
         around = "user" if tools.results is None else "results"
         rules["results"] = rule(around, several) if tools.inside else several
         if tools.waits:

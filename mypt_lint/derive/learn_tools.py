@@ -9,18 +9,19 @@ from typing import Any
 from mypt_lint.derive.conversations import conversation
 from mypt_lint.derive.learn import Learner
 from mypt_lint.derive.probe import Probe, Renderings, chat, words
-from mypt_lint.derive.shape import LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, Tools
+from mypt_lint.derive.shape import IDENT, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, Tools
 from mypt_spec.bodies.call_tags import ALONE, BareKeys, Tags
 from mypt_spec.bodies.definitions import blocks_of, write_definitions
-from mypt_spec.bodies.json_body import call_text
+from mypt_spec.bodies.json_body import Call, call_text, list_text
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.patch import in_common
-from mypt_spec.table import TOOL_TAGS
+from mypt_spec.table import LISTS, TOOL_TAGS
 from mypt_spec.templates.sandbox import ToolTemplate
 
 _S, _Q, _A, _X, _R, _R2 = words(6)
 _T = words(10)[-1]
 _NO_TAG = re.compile("(?!)")
+_IDS = ("call00001", "call00002")
 _LISTS = 40  # of tools, of which the template shows what is around each
 _ARGUMENTS = {"city": "Oslo", "several": [1, 2.5, None], "all": True}
 _JSON = canonical(_ARGUMENTS, _NO_TAG)
@@ -50,7 +51,7 @@ _ITEMS = [f"{{{item}{how}}}" for item in ("tool", "function") for how in _HOW]
 def steps(content: str = "", calls: int = 1, arguments: Any = _ARGUMENTS) -> Probe:
     """Returns a question, a message with calls and this content, results, and an answer."""
     call = {"type": "function", "function": {"name": "find_it", "arguments": arguments}}
-    ids = ("call00001", "call00002")[:calls]
+    ids = _IDS[:calls]
     calling = {
         "role": "assistant",
         "content": content,
@@ -113,7 +114,11 @@ class ToolsLearner:
         the system text where there is no other, and what is in each system block."""
         shape, system, user = self.shape, self.shape.system, self.shape.user.opener
         text = alone = self._text(chat(_Q, _A))
-        body = _body(alone) or self._template()
+        body, quoted = _body(alone), [_tool("it")]
+        quoted[0]["function"]["description"] = 'Finds "it".'
+        written = self.render.text(chat(_Q, _A), quoted) or ""
+        if not body or write_definitions(quoted, body, _NO_TAG) not in written:
+            body = self._template()
         places, head = list[tuple[str, str, str]](), ("", "", "")
         opening = system_text = shape.begin
         if system is not None:
@@ -253,7 +258,8 @@ class ToolsLearner:
         rest = beside_text.partition(_X)[2] if _X in beside_text else None
         after_text = None if rest is None else rest.partition(opener + call)[0]
         called = call + closer + end
-        closer = closer or end * (body == "arguments" and after_call == opener)  # or a call does
+        both = body in LISTS or (body == "arguments" and after_call == opener)  # or a call does
+        closer = closer or end * both
         if _R in after[: after.find(end)]:  # one block has results, too, and then the text
             closer = (after_call or "").removesuffix(opener) or LIKELY_SPECIAL.findall(after)[0]
             called = call + closer
@@ -300,24 +306,30 @@ class ToolsLearner:
         opener = ahead.removeprefix(user.opener) if inside else ahead
         closer = behind.removesuffix(user.closer) if inside else behind
         results = None
-        if two and not between.endswith(opener):  # one block has all results of a message
+        if two and not between.endswith(
+            opener.replace(*_IDS)
+        ):  # one block has all results of a message
             ending = ahead[len(ahead) - in_common(ahead[::-1], between[::-1]) :]
             opener = "<" + ending.partition("<")[2]
             closer = re.sub(r"<[^>]*\Z", "", behind[: in_common(behind, between)])
             results, inside = Block(ahead.removesuffix(opener), behind.removeprefix(closer)), True
-        space = between.removeprefix(closer).removesuffix(opener)
-        is_space = between == closer + space + opener and not space.strip()
+        space = between.removeprefix(closer).removesuffix(opener.replace(*_IDS))
+        is_space = between == closer + space + opener.replace(*_IDS) and not space.strip()
         if not (opener and closer.strip() and answered and is_space) or (space and not inside):
             raise NotLearnedError("results have no tags that are the same everywhere")
         probe = [m | ({"content": _T} if m["role"] == "tool" else {}) for m in steps()]
         strip = "" if quote else Learner(self.render, {}).strip_of("result", probe, TOOLS)
         body = "json" if quote else "text"
+        opener, closer = (t.replace(_IDS[0], IDENT) for t in (opener, closer))
         block = Block(opener.replace("find_it", NAME), closer, strip)
         return block, body, inside, space, results, one_block
 
 
 def _bodies(text: str) -> Iterator[tuple[str, str]]:
     """Yields kinds of body in which a text may have a call, and the body; whole ones first."""
+    for kind in LISTS:
+        written = list_text([Call("find_it", _ARGUMENTS, _IDS[0])], _NO_TAG, kind)
+        yield from [(kind, written)] * (written in text)
     kinds: list[str] = ["function", "parameters"]
     if match := _TAGGED.search(text):
         before, after, key, mid, end, none, yes, last = match.groups("")

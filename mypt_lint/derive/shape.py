@@ -13,7 +13,11 @@ LIKELY_SPECIAL = re.compile(
 
 
 NAME = "\0"  # where the name of a tool is, in the literal of a tag
-_NAME = {"attr": "name", "pattern": r'[^"\\\n<>\[\]{}]+'}
+IDENT = "\1"  # where the id of a call is
+_ATTRS = {
+    NAME: {"attr": "name", "pattern": r'[^"\\\n<>\[\]{}]+'},
+    IDENT: {"attr": "id", "pattern": "[a-zA-Z0-9_-]+"},
+}
 
 
 class NotLearnedError(ValueError):
@@ -165,8 +169,8 @@ def pieces(literal: str, special: Iterable[str]) -> list[dict[str, Any]]:
     longest = sorted(filter(None, special), key=len, reverse=True)
     tags = "|".join(map(re.escape, longest)) or "(?!)"
     out: list[dict[str, Any]] = []
-    for part in filter(None, re.split(rf"({tags}|{NAME}|\A\s+|\s+\Z)", literal)):
+    for part in filter(None, re.split(rf"({tags}|{NAME}|{IDENT}|\A\s+|\s+\Z)", literal)):
         kind = "space" if part.isspace() else "special" if part in longest else "text"
         piece = {kind: part} | ({"exact": True} if kind == "space" else {})
-        out.append(_NAME if part == NAME else piece)
+        out.append(_ATTRS.get(part, piece))
     return out

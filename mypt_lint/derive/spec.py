@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mypt_lint.derive.folder import blocks_of
 from mypt_lint.derive.proof import Level
-from mypt_lint.derive.shape import NAME, Shape
+from mypt_lint.derive.shape import IDENT, NAME, Shape
 
 
 def spec(name: str, shape: Shape, levels: Sequence[Level]) -> str:
@@ -35,7 +35,8 @@ def levels_table(levels: Sequence[Level], shape: Shape | None) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    return f"`` {json.dumps(text.replace(NAME, 'NAME'), ensure_ascii=False)[1:-1]} ``"
+    text = text.replace(NAME, "NAME").replace(IDENT, "ID")
+    return f"`` {json.dumps(text, ensure_ascii=False)[1:-1]} ``"
 
 
 def _cell(text: str) -> str:

@@ -30,7 +30,7 @@ from mypt_spec.adapters.tool_chat import CALL
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.definitions import defines_tools
 from mypt_spec.bodies.json_body import calls_in
-from mypt_spec.episode import Episode, Message, Part
+from mypt_spec.episode import Episode, Message, Part, patterns_of
 from mypt_spec.record_schema import (
     JSON,
     LANGUAGE,
@@ -298,7 +298,7 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
         )
         fine = body in bodies or (piece == "tools" and defines_tools(body))
         need(fine, entry, f"its body is {body!r}; expected {' or '.join(bodies)}")
-        attrs = set(table.openers[path[-1]].patterns)
+        attrs = set(patterns_of(path[-1], table))
         fine = piece in ("answer", "thought") or not table.openers[path[-1]].prefix
         need(fine, entry, '"prefix" is for the blocks of answers and thoughts')
         fine = piece in ("system", "developer") or not table.openers[path[-1]].suffix

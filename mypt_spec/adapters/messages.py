@@ -84,7 +84,7 @@ from mypt_spec.bodies.json_body import (
 )
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.tagged import Types, call_findings, types_of
-from mypt_spec.episode import Attrs, Episode, Message, Part, Place
+from mypt_spec.episode import Attrs, Episode, Message, Part, Place, patterns_of
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import ROLE, WEIGHTS, RecordSchema
 from mypt_spec.rules.context import Context
@@ -156,7 +156,7 @@ class Messages(Adapter):
         return replace(opener, strip=strip) if strip else opener
 
     def _patterns(self, piece: str) -> dict[str, str]:
-        return self._opener(piece).patterns
+        return patterns_of(self.paths[piece][-1], self.table)
 
     def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
         """Returns a record whose messages are `ChatMessage`, the findings, and ""."""

@@ -24,14 +24,14 @@ from mypt_spec.bodies.strict_json import Node, lone_surrogate, pointer_to
 from mypt_spec.bodies.tagged import Types, with_tags
 from mypt_spec.damage.near_miss import near_miss, near_misses
 from mypt_spec.damage.untagged import is_body
-from mypt_spec.episode import Attrs, Part, Place
+from mypt_spec.episode import Attrs, Part, Place, patterns_of
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
 from mypt_spec.recovery import Repair
 from mypt_spec.rules.context import Context, TextRun, ToolSchema, check
 from mypt_spec.rules.declared import misfit_arguments, undeclared_calls
 from mypt_spec.serializer import misread
-from mypt_spec.table import CALLS, LISTS, TEXT, UNESCAPED, Terminal
+from mypt_spec.table import CALLS, LISTS, TEXT, UNESCAPED
 from mypt_spec.tokenizer.sentencepiece import rewrites
 from mypt_spec.validator import mistake_of, name_refusal
 
@@ -230,26 +230,28 @@ def attribute_value(context: Context) -> Iterator[Finding]:
     table = context.table
     tags = {**table.openers, **table.marks}
     for message in context.episode.messages:
-        if message.attrs or tags[message.role].patterns:
-            yield from _attributes(tags[message.role], message.attrs, message.name_at or message.at)
+        if message.attrs or patterns_of(message.role, table):
+            at, shown = message.name_at or message.at, tags[message.role].shown
+            yield from _attributes(shown, patterns_of(message.role, table), message.attrs, at)
         for part in message.parts:
             opener = table.openers.get(part.kind)
-            if opener is not None and (part.attrs or opener.patterns):
-                yield from _attributes(opener, part.attrs, part.name_at or part.at)
+            if opener is not None and (part.attrs or patterns_of(part.kind, table)):
+                patterns, at = patterns_of(part.kind, table), part.name_at or part.at
+                yield from _attributes(opener.shown, patterns, part.attrs, at)
 
 
-def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding]:
+def _attributes(shown: str, patterns: dict[str, str], attrs: Attrs, at: Place) -> Iterator[Finding]:
     remaining = dict(attrs)
-    for key, pattern in terminal.patterns.items():
+    for key, pattern in patterns.items():
         value = remaining.pop(key, None)
         if value is None:
-            yield Finding("MYP320", f"`{terminal.shown}` has no {key}", *at)
+            yield Finding("MYP320", f"`{shown}` has no {key}", *at)
         elif not re.fullmatch(pattern, value):
-            problem = f"{value!r} cannot be the {key} of `{terminal.shown}`"
+            problem = f"{value!r} cannot be the {key} of `{shown}`"
             hint = "leave out quotes, angle brackets and line ends" if value else f"give it a {key}"
             yield Finding("MYP320", problem, *at, help=hint)
     for key in remaining:
-        yield Finding("MYP320", f"`{terminal.shown}` has no place for the attribute {key!r}", *at)
+        yield Finding("MYP320", f"`{shown}` has no place for the attribute {key!r}", *at)
 
 
 @check("MYP369")

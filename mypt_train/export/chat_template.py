@@ -24,6 +24,7 @@ from mypt_spec.adapters.template_options import Option, TemplateOptions
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.definitions import layout_of
 from mypt_spec.bodies.tagged import USUAL
+from mypt_spec.episode import patterns_of
 from mypt_spec.table import TOOL_TAGS
 from mypt_spec.templates.sandbox import ToolTemplate
 from mypt_train.export.chat_facts import facts
@@ -94,7 +95,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
     names += (
         ["assistant_context"] * ("note" in paths) + ["assistant"] + ["tool"] * ("result" in paths)
     )
-    result = table.openers[paths["result"][-1]].patterns if "result" in paths else {}
+    result = patterns_of(paths["result"][-1], table) if "result" in paths else {}
     mark = table.marks.get(layout.finish)
     opener = table.openers[paths["tools"][-1]] if "tools" in paths else None
     return {

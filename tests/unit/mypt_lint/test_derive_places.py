@@ -16,6 +16,7 @@ from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
+from mypt_spec.episode import patterns_of
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import assistant, chat, function, lines, user
@@ -106,6 +107,30 @@ def test_tools_may_be_in_a_block_of_their_own_that_all_conversations_have(tmp_pa
     ]
     closer = dialect.table.closers["tool_call"]
     assert (closer.bare.strip(), closer.both) == ("</function><|eom_id|>", True)
+    exported = compiled(_plain(chat_template(dialect)))
+    records = [conversation("tools", seed, blanks=0) for seed in range(3)]
+    for record in records:
+        assert exported(**record)[0] == compiled(template)(**record)[0]
+    slow = Encoder(Options(dialect=str(tmp_path)))
+    slow.chats = slow.templates = None
+    assert_same_ids(Encoder(Options(dialect=str(tmp_path))), slow, lines(*records))
+
+
+def test_calls_may_be_one_list_and_the_tag_after_a_result_may_have_its_id(tmp_path: Path) -> None:
+    """As in Mistral v0.3, which does not escape descriptions, either."""
+    template = (
+        "{% set last = messages | selectattr('role', 'equalto', 'user') | list | last %}<s>{% for m in messages %}"
+        "{% if m.role == 'system' %}[SYSTEM]{{ m.content }}[/SYSTEM]{% elif m.role == 'user' %}"
+        "{% if tools and m == last %}[TOOLS] [{% for t in tools %}{{ '' if loop.first else ', ' }}"
+        """{"name": "{{ t.function.name }}", "description": "{{ t.function.description }}", "parameters": """
+        "{{ t.function.parameters | tojson }}}{% endfor %}][/TOOLS]{% endif %}[INST] {{ m.content }}[/INST]"
+        """{% elif m.role == 'tool' %}[RESULT] {"content": {{ m.content }}, "call_id": "{{ m.tool_call_id }}"}[/RESULT]"""
+        "{% else %}{{ m.content }}{% if m.tool_calls %}[CALLS] [{% for c in m.tool_calls %}{{ '' if loop.first else ', ' }}"
+        """{{ (c.function | tojson)[:-1] }}, "id": "{{ c.id }}"}{% endfor %}]{% endif %}</s>{% endif %}{% endfor %}"""
+    )
+    dialect = learned(tmp_path, template)
+    assert dialect.table.terminals["CALL_OPEN"].body == "functions"
+    assert patterns_of("tool", dialect.table) == {"id": "[a-zA-Z0-9_-]+"}
     exported = compiled(_plain(chat_template(dialect)))
     records = [conversation("tools", seed, blanks=0) for seed in range(3)]
     for record in records:
