@@ -163,7 +163,7 @@ class Decoder:
     def capping_thoughts(self, cap: int) -> Decoder:
         """Returns a decoder with the same states, in which `cap` tokens end each thought.
 
-        These include its closing tag, so 0 allows no thought.
+        These include its closing tags, for which `cap` must leave room (`max_think_tokens` does).
         """
         out = copy(self)
         out.caps = self.caps.copy()
