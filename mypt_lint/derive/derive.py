@@ -8,6 +8,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,9 @@ class _Deriving:
             record = {"messages": messages}
             episode, findings = dialect.check(record)
             text = self.render.text(messages, clock="now")
-            if episode is not None and not findings and dialect.serialize(episode) == text:
+            with suppress(ValueError):  # the format reads its content as a tag
+                if episode is None or findings or dialect.serialize(episode) != text:
+                    continue
                 encoded = dialect.encode(episode)
                 trained = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
                 yield {"name": what, "record": record, "text": text, "trained": trained}

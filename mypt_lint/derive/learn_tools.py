@@ -140,6 +140,8 @@ class ToolsLearner:
         ]
         texts = [text for _, text in blocks_of(TOOLS, body, _NO_TAG)]  # with what is between
         tools = alone[alone.find(texts[0]) : alone.find(texts[-1]) + len(texts[-1])]
+        if not tools:
+            raise NotLearnedError("the definitions of tools are not found in the text")
         before, _, after = text.partition(tools)
         fits = (p for p in places if before.startswith(p[1]) and p[2] in after)
         place, start, end = next(fits, ("", "", ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,33 @@ def test_a_system_message_without_a_tag_and_tools(tmp_path: Path) -> None:
     (tmp_path / "template.jinja").write_text(BARE_SYSTEM, encoding="utf-8")
     derived = derive(ModelFolder(str(tmp_path / "template.jinja")), "toy", conversations=15)
     assert derived.levels[0].is_complete, derived.levels[0].reason
+
+
+def test_an_example_that_a_derived_format_would_misread_is_left_out(tmp_path: Path) -> None:
+    """Only a system message adds white space before the first tag."""
+    template = (
+        "{% set ns = namespace(system='') %}{% for m in messages %}{% if m.role == 'system' %}        "
+        "{% set ns.system = m.content %}{% endif %}{% endfor %}<s>{{ ns.system }}{% for m in messages %}"
+        "{% if m.role == 'user' %}<|User|>{{ m.content }}{% elif m.role == 'assistant' %}<|Assistant|>"
+        "{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|Assistant|>{% endif %}"
+    )
+    (tmp_path / "template.jinja").write_text(template, encoding="utf-8")
+    derived = derive(ModelFolder(str(tmp_path / "template.jinja")), "toy", conversations=15)
+    assert derived.levels[0].is_proved
+    names = [one["name"] for one in json.loads(derived.files["vectors.json"])]
+    assert names == ["a system message"]
+
+
+def test_tools_whose_text_is_not_found_are_not_learned(tmp_path: Path) -> None:
+    template = (
+        "<s>{% if tools %}\n<tools>{% for t in tools %}\n<function>\n<name>{{ t.function.name }}</name>\n"
+        "<description>{{ t.function.description }}</description>\n<parameters>{{ t.function.parameters | tojson }}"
+        "</parameters>\n</function>{% endfor %}\n</tools>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n"
+        "{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function | tojson }}</call>{% endfor %}<|im_end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    (tmp_path / "template.jinja").write_text(template, encoding="utf-8")
+    derived = derive(ModelFolder(str(tmp_path / "template.jinja")), "toy", conversations=5)
+    chats, _, tools, _ = derived.levels
+    assert chats.is_complete
+    assert tools.reason == "the definitions of tools are not found in the text"
