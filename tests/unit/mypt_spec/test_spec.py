@@ -179,7 +179,9 @@ def test_coverage_names_things_that_exist(path: Path) -> None:
 @cache
 def functions_in(file: str) -> set[str]:
     """Returns the names of the functions in a file of tests, which has this name alone."""
-    (path,) = TESTS.rglob(file)
+    found = list(TESTS.rglob(file))
+    assert len(found) == 1, f"a table of coverage names {file}, which must be one file: {found}"
+    (path,) = found
     return set(re.findall(r"^def (\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
