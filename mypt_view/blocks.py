@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from mypt_records.chat import Message, Text
 from mypt_records.reading import below
+from mypt_records.shapes import read
+from mypt_records.shapes.tables import tables
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
@@ -99,6 +102,8 @@ def blocks_of(item: Item) -> tuple[list[Block], list[Finding]]:
         segments: Sequence[Segment | None] = item.segments or [None] * len(events)
         chunks = [Chunk(event, segment) for event, segment in zip(events, segments, strict=True)]
         blocks = [*_grouped(chunks, item.dialect), *_metadata(item)]
+    elif item.shape in tables() and (messages := read(item.value, item.shape).messages):
+        blocks = [block for message in messages for block in _of_message(message)]
     elif item.value is not None:
         blocks = list(_of_value(item.value, item.dialect))
     else:
@@ -200,12 +205,20 @@ def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
             block = _block_of(message[tag] if tag else key)
             opener = dialect.table.openers.get(block.kind)
             block.model = opener is not None and opener.body_by_model
-            if len(fields) == 1 and fields[0][0] in _CONTENTS:
-                block.chunks.append(_value_of(*fields[0][1:]))
-            else:
-                block.chunks += _fields(fields)
+            alone = len(fields) == 1 and fields[0][0] in _CONTENTS
+            block.chunks += [_value_of(*fields[0][1:])] if alone else [*_fields(fields)]
             block.chunks = block.chunks or [Chunk(plain_event("", here))]
             yield block
+
+
+def _of_message(message: Message) -> Iterator[Block]:
+    """Yields blocks for a message that was read from items, as from the events of a trace."""
+    parts: list[tuple[str, Any]] = [("thoughts", text) for text in message.thoughts]
+    parts += [(message.role, part) for part in (*(message.content or ()), *message.media)]
+    parts += [(f"call · {c.name.text}", c.arguments or Text("", c.at)) for c in message.calls]
+    for title, part in parts:
+        chunks = [_value_of(part.text if isinstance(part, Text) else part.value, part.at)]
+        yield Block(title.split()[0], title, message.role == "assistant", chunks=chunks)
 
 
 def _metadata(item: Item) -> Iterator[Block]:

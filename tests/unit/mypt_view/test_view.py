@@ -577,3 +577,26 @@ def test_ids_of_another_vocabulary(view: Any, tmp_path: Path) -> None:
     )
     assert "Hello" in plain
     assert len(other.splitlines()) > len(plain.splitlines()), "a small vocabulary has short tokens"
+
+
+def test_a_trace_is_shown_as_the_chat_that_it_is(view: Any, tmp_path: Path) -> None:
+    """Nobody has to name a format; thoughts, calls and results are blocks of their own."""
+    events = [
+        ("user", "Weather?"),
+        ("assistant", [{"type": "thinking", "thinking": "Look."}]),
+        ("assistant", [{"type": "tool_use", "id": "t", "name": "w", "input": {"city": "Rome"}}]),
+        ("user", [{"type": "tool_result", "tool_use_id": "t", "content": "sun"}]),
+        ("assistant", [{"type": "text", "text": "Sun."}]),
+        ("novel", ""),
+    ]
+    message = [
+        {"type": role, "sessionId": "s", "message": {"role": role, "content": content}}
+        for role, content in events
+    ]
+    status, out, _ = view(write(tmp_path / "x.jsonl", message))
+    shown = re.findall(r"[╭│] ?─? (.*?) +[─│]", out)
+    assert (status, [line for line in shown if line]) == (
+        0,
+        ["user", "Weather?", "thoughts", "Look.", "call · w", '{"city": "Rome"}', "tool", "sun", "assistant", "Sun."],
+    )  # fmt: skip
+    assert "MYP280" in out
