@@ -197,7 +197,9 @@ class Plan:
                 options = options.having(dialect=name or options["dialect"])
             shape = options["records"]
             if shape in DETECTABLE and self.of(source.path)["records"] != shape:
-                say(f"{source.path}: {shape_note(shape, options['dialect'])}")
+                sure = shape == TEXTS or options.origin("dialect") != "default"
+                note = shape_note(shape, options["dialect"]) if sure else about(shape)
+                say(f"{source.path}: {note}")
             _check_system(options, options["dialect"], source)
             return options["dialect"], options, source
         dialects = candidates(self.defaults["dialect"])

@@ -82,4 +82,7 @@ def test_records_of_a_shape_need_a_format(
     run = [data, "--no-config", "--out", str(tmp_path / "out"), "-q"]
     assert prepare(run) == 2
     assert "name one with --dialect" in capsys.readouterr().err
+    assert prepare(run[:-1]) == 2
+    first = capsys.readouterr().err.partition("\n")[0]
+    assert first == f"mypt-prepare: {data}: OpenAI records (messages)", "nobody chose mypt"
     assert prepare([*run, "--dialect", "gabgpt"]) == 0
