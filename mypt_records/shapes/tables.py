@@ -111,6 +111,7 @@ class _Items:
             self.leaves = any(_LEAVE not in effect for effect in effects)
             for i, event in enumerate(record):
                 self.take_event(event, f"/{i}")
+            self.find_circle(record)
             record = {}
         else:
             for pointer, system in _first(record, table.system):
@@ -174,6 +175,19 @@ class _Items:
                 self.notes[_REWOUND, at] = at, begin - first
                 del self.messages[first:begin], self.items[first:begin]
         return None
+
+    def find_circle(self, record: list[Any]) -> None:
+        """Adds a finding at the first event whose parents lead back to it."""
+        ident, parent = (self.table.table.get(key) for key in ("id", "parent"))
+        events = [(i, e) for i, e in enumerate(record) if isinstance(e, dict)]
+        left = {str(e[ident]): (i, str(e.get(parent))) for i, e in events if e.get(ident)}
+        for start in [*left]:
+            path, here = dict[str, int](), start
+            while here in left:
+                path[here], here = left.pop(here)
+            if here in path:
+                at = f"/{min([*path.values()][[*path].index(here) :])}/{parent}"
+                self.reader.add("MYP104", "the events before this one lead back to it", at)
 
     def note(self, code: str, kind: str, at: str) -> None:
         """Notes an item; of most codes, the first of a kind, and how many there are."""

@@ -160,6 +160,25 @@ def test_what_is_no_part_of_the_conversation(
     assert "".join(message.role[0] for message in chat.messages) == roles
 
 
+@pytest.mark.parametrize(
+    ("parents", "at"),
+    [
+        ("0123", None),
+        ("0423", "/1"),
+        ("0223", "/1"),
+        ("5123", None),
+        ("4123", "/0"),
+        ("0143", "/2"),
+    ],
+)
+def test_events_in_a_circle_are_named(parents: str, at: str | None) -> None:
+    """The event is the first of those in the circle, not one that leads there."""
+    talk = zip([USER, ANSWER, USER, ANSWER], "1234", parents, strict=True)
+    record = [e | {"uuid": ident, "parentUuid": parent} for e, ident, parent in talk]
+    found = [f.pointer for f in read(record, "claude-code").findings if "lead back" in f.message]
+    assert found == ([] if at is None else [f"{at}/parentUuid"])
+
+
 def test_an_event_of_no_type_is_called_so() -> None:
     said = [f.message for f in read([USER, ANSWER, {"sessionId": "s"}], "claude-code").findings]
     assert said == ["1 event of an unknown kind, without a type, not read"]
