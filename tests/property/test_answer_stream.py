@@ -179,3 +179,12 @@ def test_ids_without_meaning_and_bytes() -> None:
         if stream._reader.format.dialect.tokenizer.decode_bytes([i]) == b"\xe9"
     )
     assert "".join(d["content"] for d in stream.push([byte, 64, 64])) == "\ufffdaa"
+
+
+def test_arguments_have_the_types_that_tools_declare() -> None:
+    """Where the format does not say them: 7 is a text here, for the tool says so."""
+    call = "<tool_call>find\n<arg_key>q</arg_key>\n<arg_value>7</arg_value>\n</tool_call>"
+    stream = AnswerStream(mypt_spec.dialect("glm4.5"), tools=TOOLS)
+    stream.push_text(call)
+    stream.end()
+    assert [attempt.arguments for attempt in stream.calls] == [{"q": "7"}]

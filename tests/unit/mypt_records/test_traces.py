@@ -169,6 +169,7 @@ def test_what_is_no_part_of_the_conversation(
         ("5123", None),
         ("4123", "/0"),
         ("0143", "/2"),
+        ("3323", "/1"),
     ],
 )
 def test_events_in_a_circle_are_named(parents: str, at: str | None) -> None:
