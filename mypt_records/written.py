@@ -57,16 +57,18 @@ def _may_hold_calls(text: str) -> bool:
 
 def read_out(chat: Chat, kinds: Collection[str] = (CALLS,)) -> Chat:
     """Returns a chat in which calls and thoughts that answers hold as text are such."""
-    messages, extra = chat.messages, list[Finding]()
+    sides, extra = [chat.messages, chat.rejected], list[Finding]()
     tools = chat.tools
     if CALLS in kinds:
         tools = _declared(chat) if tools is None else tools
-        messages = tuple(_with_calls(messages, extra, declared=tools is not None))
+        sides = [tuple(_with_calls(side, extra, declared=tools is not None)) for side in sides]
     if THOUGHTS in kinds:
-        messages = tuple(map(_with_thoughts, messages))
-    if [*map(id, messages)] == [*map(id, chat.messages)]:
+        sides = [tuple(map(_with_thoughts, side)) for side in sides]
+    messages, rejected = sides
+    if [*map(id, messages + rejected)] == [*map(id, chat.messages + chat.rejected)]:
         return chat
-    return replace(chat, messages=messages, tools=tools, findings=(*chat.findings, *extra))
+    extra[:0] = chat.findings
+    return replace(chat, messages=messages, rejected=rejected, tools=tools, findings=tuple(extra))
 
 
 def _declared(chat: Chat) -> tuple[Tool, ...] | None:

@@ -8,7 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_convert.bridges import bridge_of
-from mypt_convert.bridges.steps import BOUNDARY, Conversation, Step, first_carries, result_value
+from mypt_convert.bridges.steps import (
+    BOUNDARY,
+    Conversation,
+    Step,
+    call_of,
+    first_carries,
+    result_value,
+)
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.reading import below
 from mypt_records.written import read_out
@@ -23,6 +30,7 @@ from mypt_spec.record_schema import PARTS, REST, WEIGHT
 _MEDIA = {"images", "videos", "audios"}
 _READ_KEYS = {"language", "tools", "functions", "response_format", "rejected", "label", *_MEDIA}
 _SPOKEN_KEYS = {"refusal", "audio", "function_call"}
+_KEYS = {"think": "reasoning", "text": "content"}  # of a rejected answer, by the kinds of steps
 _ID, _NAME, _ANY = "id", "name", ("any", "")  # of calls without a result
 _UNKNOWN = "MYP103"  # an unknown key: it becomes metadata
 
@@ -74,7 +82,7 @@ def read(
             reader.add("MYP104", f"{why}: write these under keys of their own", old.at)
     reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _UNKNOWN]
     steps = [step for message in chat.messages for step in reader.message(message)]
-    extras = _extras(chat, takes) | reader.judgement(chat)
+    extras = _extras(chat, takes) | reader.judgement(chat, len(before.messages) - chat.shared)
     if chat.serialised and not reader.findings:
         inside = reader.serialised(chat.serialised, record["text"])
         steps, extras = list(inside.steps), inside.extras | extras
@@ -217,20 +225,27 @@ class _Reader:
         inner = bridge_of(name).steps(canonical, source.table)
         return Conversation(tuple([replace(s, at="/text") for s in inner.steps]), inner.extras)
 
-    def judgement(self, chat: Chat) -> dict[str, Any]:
-        """Returns what ranks or labels the answer, as top-level keys."""
+    def judgement(self, chat: Chat, last: int) -> dict[str, Any]:
+        """Returns what ranks or labels the answer, the `last` messages, as top-level keys."""
         out = {} if chat.label is None else {"label": chat.label.value}
         for message in chat.rejected[:1]:
-            plain = not (message.calls or message.thoughts or message.media or chat.rejected[1:])
-            if plain and message.role == "assistant":
-                out["rejected"] = {"role": "assistant", "content": message.text}
-                for key, item in message.beside.items():
-                    if _is_note(message, key):
-                        out["rejected"][key] = item.value
-                    elif item.value not in (None, 1):
-                        self.add("MYP104", f'a rejected answer has no "{key}"', item.at)
-            else:
-                self.add("MYP104", "a rejected answer must be one message of text", message.at)
+            one = message.role == "assistant" and not (message.thoughts[1:] or message.media)
+            if not one or chat.rejected[1:] or last != 1:
+                problem = "a chosen and a rejected answer must each be one message"
+                self.add("MYP104", problem, message.at)
+                continue
+            self.open = Waiting()  # calls of the chosen answer
+            steps = self.steps(message)
+            calls = [call_of(step) for step in steps if step.kind == "call"]
+            said = {_KEYS[s.kind]: s.value for s in steps if s.kind in _KEYS}
+            out["rejected"] = (
+                {"role": "assistant"} | said | ({"tool_calls": calls} if calls else {})
+            )
+            for key, item in message.beside.items():
+                if _is_note(message, key):
+                    out["rejected"][key] = item.value
+                elif item.value not in (None, 1):
+                    self.add("MYP104", f'a rejected answer has no "{key}"', item.at)
         return out
 
 

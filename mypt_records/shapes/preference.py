@@ -1,7 +1,7 @@
 """Reads records of two answers, `chosen` and `rejected`, to what was asked.
 
 The question is `prompt`, a list of messages, or that of an Alpaca record; or the answers are whole
-conversations, which begin alike.
+conversations, which begin alike. ms-swift has the chosen one in `messages`.
 """
 
 import json
@@ -17,35 +17,44 @@ from mypt_spec.findings import Finding, regraded
 
 ABOUT = "preference records (chosen, rejected)"
 PROMPT = 'add a top-level "system"'
-# As TRL, torchtune, axolotl, the pairs of Stack Exchange, and OpenAI and Azure spell them.
-_CHOSEN, _REJECTED = (
-    (side, f"{side}_messages", f"{side}_conversations", f"{side}_response", paired, preferred)
-    for side, paired, preferred in (
+# As TRL, LLaMA-Factory, torchtune, axolotl, the pairs of Stack Exchange, and OpenAI spell them.
+_SIDES = {
+    side: (side, f"{side}_messages", f"{side}_conversations", f"{side}_response", *others)
+    for side, *others in (
         ("chosen", "response_j", "preferred_output"),
         ("rejected", "response_k", "non_preferred_output"),
     )
-)
+}
 TOP = frozenset({
-    *_CHOSEN, *_REJECTED, "system", "language", "tools", "chat_template_kwargs",
+    *_SIDES["chosen"], *_SIDES["rejected"], "system", "language", "tools", "chat_template_kwargs",
     "history", "score_chosen", "score_rejected", "margin", *sharegpt.LISTS, *alpaca.QUESTIONS,
-    "input",
+    "input", "images", "videos", "audios",
 })  # fmt: skip
 _INPUT = ("messages", "tools", "parallel_tool_calls", "tool_choice")  # keys of what OpenAI asks
 _CLOSE = 50  # characters by which answers may differ that are equal but for white space
-_SIDES = {"chosen": _CHOSEN, "rejected": _REJECTED}
+_SPOKEN = ("refusal", "audio", "function_call")  # what a message says under keys of its own
+_WHOLE, _ANSWER = "rejected_messages", "rejected_response"  # beside the `messages` of ms-swift
 
 
 def fit(record: dict[str, Any]) -> int:
-    return 6 if all(any(key in record for key in names) for names in _SIDES.values()) else 0
+    return 6 if all(_keys(record).values()) else 0
+
+
+def _keys(record: dict[str, Any]) -> dict[str, str]:
+    """Returns the key of each side, "" for one that is missing."""
+    keys = {side: next(filter(record.__contains__, names), "") for side, names in _SIDES.items()}
+    pair = keys["rejected"] in (_WHOLE, _ANSWER) and record[keys["rejected"]] is not None
+    if pair and not keys["chosen"] and isinstance(record.get("messages"), list):
+        keys["chosen"] = "messages"
+    return keys
 
 
 def read(record: dict[str, Any]) -> Chat:
     reader = Reader()
-    question, used = _question(record, reader)
-    sides = {}
-    for side, names in _SIDES.items():
-        key = next((name for name in names if name in record), None)
-        if key is not None:
+    keys, sides = _keys(record), {}
+    question, used = _question(record, reader, keys["chosen"])
+    for side, key in keys.items():
+        if key:
             sides[side] = as_turns(record[key], f"/{key}", "assistant", reader)
             used.append(key)
             if record[key] == []:
@@ -53,6 +62,9 @@ def read(record: dict[str, Any]) -> Chat:
         else:
             reader.add("MYP102", f'the record has no "{side}"', "", hint=f'add "{side}": "..."')
     chosen, rejected = sides.get("chosen", []), sides.get("rejected", [])
+    if keys == {"chosen": "messages", "rejected": _ANSWER}:  # to the last question
+        start = max((i for i, m in enumerate(chosen, 1) if m.role == "user"), default=0)
+        question, chosen = [*question, *chosen[:start]], chosen[start:]
     texts = ["".join(map(_all_of, side)) for side in (chosen, rejected)]
     hint, why = "drop the record, or restore the answer that was worse", "is the chosen one"
     if chosen and texts[0] == texts[1]:
@@ -63,7 +75,8 @@ def read(record: dict[str, Any]) -> Chat:
         why += ", but for white space and case"
         found = Finding("MYP129", f"the rejected answer {why}", f"/{used[-1]}", help=hint)
         reader.findings.append(regraded(found, "info"))
-    if chosen and rejected and len({isinstance(record[key], str) for key in used[-2:]}) == 2:
+    kinds = {isinstance(record[key], str) for key in used[-2:] if key != "messages"}
+    if chosen and rejected and len(kinds) == 2:
         fault = f'"{used[-2]}" and "{used[-1]}" must both be texts, or both messages'
         found = Finding("MYP104", fault, f"/{used[-1]}", help="write both as messages")
         reader.findings.append(regraded(found, "warning"))
@@ -99,13 +112,13 @@ def bare(text: str) -> str:
     return re.sub(r"\s|\\[nrt]", "", text).casefold()
 
 
-def _question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
-    """Returns the messages of the question, and the keys that these are read from."""
+def _question(record: dict[str, Any], reader: Reader, side: str) -> tuple[list[Message], list[str]]:
+    """Returns the messages of the question, and their keys; `side` is that of the chosen answer."""
     key = "prompt" if record.get("prompt") is not None else None
     if key is None and (inside := _inside(record)):
         reader.unknown(inside, _INPUT, "/input", 'the object "input"')
         return as_turns(inside["messages"], "/input/messages", "user", reader), ["input"]
-    key = key or sharegpt.list_key(record)
+    key = key or (sharegpt.list_key(record) if side != "messages" else None)
     if key is None and any(record.get(name) is not None for name in alpaca.QUESTIONS):
         return alpaca.question(record, reader)
     asked = [] if key is None else as_turns(record[key], f"/{key}", "user", reader)
@@ -139,12 +152,12 @@ def _alike(chosen: list[Message], rejected: list[Message]) -> int:
 
 
 def _all_of(message: Message) -> str:
-    """Returns all that a message says, wherever it is in the record; metadata says nothing."""
+    """Returns all that a message says, wherever it is in the record; notes say nothing."""
     calls = [
         (call.name.text, call.id and call.id.text, call.arguments and call.arguments.value)
         for call in message.calls
     ]
-    beside = {k: item.value for k, item in message.beside.items() if not k.startswith("_")}
+    beside = {key: item.value for key, item in message.beside.items() if key in _SPOKEN}
     names = [text and text.text for text in (message.answers, message.name)]
     parts = [text.text for text in message.thoughts], [part.value for part in message.media]
     data = message.role, message.text, calls, names, parts, beside

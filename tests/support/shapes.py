@@ -13,6 +13,18 @@ def talk(*turns: tuple[str, str]) -> list[dict[str, str]]:
     return [{"role": role, "content": text} for role, text in turns]
 
 
+def v1(*turns: tuple[str, str]) -> list[dict[str, Any]]:
+    """Returns messages as LLaMA-Factory v1 has them, where a question has a weight, too."""
+    return [
+        {
+            "role": role,
+            "content": [{"type": "text", "value": text}],
+            "loss_weight": float(role == "assistant"),
+        }
+        for role, text in turns
+    ]
+
+
 HI, YO, NO = ("user", "Hi"), ("assistant", "Yo"), ("assistant", "No")
 GREETING = [HI, YO]
 
@@ -43,6 +55,12 @@ RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("preference", {"prompt": "Hi", "chosen": talk(HI, YO), "rejected": talk(HI, ("assistant", "No"))}, GREETING),
     ("preference", gpt(("human", "Hi"), chosen={"from": "gpt", "value": "Yo"}, rejected={"from": "gpt", "value": "No"}), GREETING),
     ("preference", {"chosen_messages": talk(HI, YO), "rejected_messages": talk(HI, ("assistant", "No"))}, GREETING),
+    ("preference", {"chosen_messages": v1(HI, YO), "rejected_messages": v1(HI, NO)}, GREETING),
+    ("preference", {"messages": talk(HI, YO), "rejected_response": "No", "margin": 0.5}, GREETING),
+    ("preference", {"messages": talk(HI, YO), "rejected_response": talk(NO), "images": []}, GREETING),
+    ("preference", {"messages": talk(HI, YO), "rejected_messages": talk(HI, NO)}, GREETING),
+    ("preference", {"messages": talk(("system", "S"), HI, NO, HI, YO), "rejected_response": "No"}, [("system", "S"), HI, NO, *GREETING]),
+    ("openai", {"messages": talk(HI, YO), "rejected_response": None}, GREETING),
     ("preference", {"instruction": "Hi", "input": "", "chosen": "Yo", "rejected": "No"}, GREETING),
     ("preference", {"input": {"messages": talk(HI)}, "preferred_output": talk(YO), "non_preferred_output": talk(("assistant", "No"))}, GREETING),
     ("turns", talk(HI, YO), GREETING),

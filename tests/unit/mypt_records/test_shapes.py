@@ -210,6 +210,59 @@ def test_keys_of_a_rejected_answer() -> None:
         assert [(f.code, f.pointer) for f in out.findings] == [("MYP104", f"/rejected/{key}")]
 
 
+THINKING = "<think>\nt\n</think>\n\nNo"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (THINKING, {"reasoning": "t", "content": "No"}),
+        ([assistant("No", reasoning_content="t")], {"reasoning": "t", "content": "No"}),
+        ({"role": "assistant", "content": [{"type": "reasoning", "value": "t"}, {"type": "text", "value": "No"}]}, {"reasoning": "t", "content": "No"}),
+        ([calls(call("f", {"x": 1}, id="c1"), content=None)], {"tool_calls": [call("f", {"x": 1}, id="c1")]}),
+        ([calls(call("f", {"x": 1}), content="No")], {"content": "No", "tool_calls": [call("f", {"x": 1})]}),
+    ],
+)  # fmt: skip
+def test_thoughts_and_calls_of_a_rejected_answer(answer: Any, expected: dict[str, Any]) -> None:
+    """They are what those of the chosen one are, not text; so a pair differs in nothing else."""
+    converter = Converter("preference", "usf-omega")
+    for record in ({"prompt": "Hi", "chosen": "Yo"}, {"messages": talk(HI, YO)}):
+        out = converter.record(
+            record | {"rejected_response" if "messages" in record else "rejected": answer}
+        )
+        assert out.record is not None, out.findings
+        assert out.losses == ()
+        assert out.record["rejected"] == {"role": "assistant", **expected}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"prompt": talk(HI), "chosen": [*called("f", x=1), *talk(YO)], "rejected": talk(NO)},
+        {"messages": [*talk(HI), *called("f", x=1), *talk(YO)], "rejected_response": "No"},
+        {"messages": talk(HI, YO), "rejected_response": [*called("f", x=1), *talk(NO)]},
+    ],
+)
+def test_a_side_of_several_messages_is_refused(record: dict[str, Any]) -> None:
+    """Both answers follow the same messages; so a rejected one never follows calls of the chosen."""
+    chat = read(record, shape_of(record))
+    assert chat.shared == 1
+    assert [f.code for f in findings(chat)] == ["MYP134"]
+    out = Converter("preference", "usf-omega").record(record)
+    assert [f.code for f in out.findings] == ["MYP104"]
+
+
+def test_notes_and_weights_do_not_tell_messages_apart() -> None:
+    """The question is the same one, so it is asked once; a note becomes metadata of it."""
+    record = {
+        "chosen": [user("Hi", note="a", loss_weight=0.0), *talk(YO)],
+        "rejected": [user("Hi", note="b"), *talk(NO)],
+    }
+    out = Converter("preference", "usf-omega").record(record)
+    assert out.record is not None, out.findings
+    assert out.record["messages"] == [user("Hi", _note="a", _loss_weight=0.0)]
+
+
 def test_keys_of_results_on_other_messages_of_sharegpt_are_metadata() -> None:
     record = gpt(("human", "Hi"), ("gpt", "Yo"))
     record["conversations"][0] |= {"tool_call_id": "a", "name": "b"}
