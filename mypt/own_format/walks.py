@@ -61,8 +61,10 @@ class Walks:
     def _with_options(self, message: Message) -> Message:
         """Returns a message with the texts of the template: of options, after tools, a suffix."""
         adapter, opener = self.dialect.adapter, self.dialect.table.openers.get(message.role)
-        if opener is not None and opener.suffix and all(p.kind == "text" for p in message.parts):
-            message = replace(message, parts=(Part("text", message.text + opener.suffix),))
+        first, *rest = message.parts or (Part("text", ""),)
+        if opener is not None and opener.suffix and first.kind == "text":
+            first = Part("text", first.text + opener.suffix)
+            message = replace(message, parts=(first, *rest))
         if isinstance(adapter, Messages) and adapter.after_tools and message.parts[1:]:
             tools, text, *rest = message.parts
             if tools.kind == adapter.paths["tools"][-1]:

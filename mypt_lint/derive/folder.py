@@ -78,7 +78,9 @@ def _paths(shape: Shape) -> dict[str, str]:
     beside = shape.tools is not None and shape.tools.place in ("before", "after", "head")
     paths |= {} if beside else {"tools": "tools"}
     paths |= {"system": "developer"} if shape.head else {}
-    paths |= {"thought": "think"} if shape.spoken else {}
+    in_system = shape.head and shape.tools is not None and shape.tools.place != "head"
+    paths |= {"tools": "developer/tools"} if beside and in_system else {}
+    paths |= {"thought": "think", "call": "tool_call"} if shape.spoken else {}
     return {piece: paths[piece] for piece in blocks_of(shape)}
 
 
@@ -151,10 +153,10 @@ def _grammar(name: str, shape: Shape) -> str:
             rules["head"] = rule("head", "TEXT+ (TOOLS_OPEN tools)?")
         elif place == "before":
             rules["system"] = rule("system", f"({texts['system']} | TOOLS_OPEN tools TEXT*)")
-        calls = "CALL_OPEN call"
+        calls, before = "CALL_OPEN call", "" if tools.unthought else thought
         if tools.after_text is not None:
             calls = f"({calls} | TEXT+ {following['call']} call)"
-        rules["asked"] = rule("answer", thought, calls)
+        rules["asked"] = f"{before} {calls}" if shape.spoken else rule("answer", before, calls)
         if tools.first:
             joined, lead = calls.replace("CALL_OPEN", "CALL_NEXT"), rule("answer", "thought", calls)
             lead = lead.replace("ANSWER_OPEN | ", "") if shape.answer.lead else lead
@@ -187,8 +189,9 @@ def _grammar(name: str, shape: Shape) -> str:
             rules |= {"thinking": f"{step} thought"} if thought else {}
     in_place = shape.ends and "answer" in ends
     if in_place:  # of END
-        last = rules["answer"].removesuffix(ends["answer"])
-        rules |= {"start": f"{head}turn* user last", "last": f"{last}TAIL"}
+        rules["final"] = f"{rules['answer'].removesuffix(ends['answer'])}TAIL"
+        final = {"last": rules["last"].replace("answer", "final")} if tools else {}
+        rules |= final or {"start": f"{head}turn* user final"}
     rules["start"] += " TAIL" if shape.tail and not in_place else ""
     names = [name for name in _MARKS if getattr(shape, name.lower())]
     names += [f"{piece.upper()}_OPEN" for piece in blocks]
@@ -276,7 +279,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         ends = [kinds[piece] for piece in closed]
         row = {"name": end, "spelling": spelling, "closes": ends if ends[1:] else ends[0]}
         one_block = shape.tools is not None and shape.tools.one_block
-        if "call" in closed and ends_answer and not one_block:
+        if "call" in closed and ends_answer and not (one_block or shape.spoken):
             row |= {"closes": [*ends, kinds["answer"]], "both": True}
         by_model = {"answer", "thought", "call"} & {*closed}
         row |= {"doc": "Closes the open block."} | ({"origin": "model"} if by_model else {})
@@ -322,7 +325,8 @@ def _records(shape: Shape) -> str:
     in_head |= {"name": shape.day[0], "default": shape.day[1]} if DAY in text else {}
     heads = {True: tools.head[0], False: tools.head[2]} if tools is not None else {}
     options = [{"tools": key, "text": text} for key, text in heads.items() if text]
-    options += [in_head] if in_head else []
+    dated = [in_head] if in_head else []
+    options = dated + options if shape.head else options + dated
     if shape.dated:
         day = {"name": shape.day[0], "default": shape.day[1], "system": False}
         options.append(day | {"text": shape.dated.replace(DAY, "{}")})

@@ -84,7 +84,9 @@ class ToolsLearner:
         calls = self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
         tools, end = replace(self._first(tools), end=self.end), self.shape.answer.closer
-        tools = replace(tools, after_tool=self.after_tool)
+        thinking = (m | ({"reasoning_content": _T} if "tool_calls" in m else {}) for m in steps())
+        unthought = _T not in (self.render.text([*thinking], TOOLS) or "")
+        tools = replace(tools, after_tool=self.after_tool, unthought=unthought)
         tools = replace(tools, waits=tools.one_block and not calls[4].endswith(end))
         late = self._text(steps()).replace(_A, _X + _A) == self._text(steps(_X))
         tools = replace(tools, late=tools.waits and late)
@@ -97,7 +99,7 @@ class ToolsLearner:
             strip, earlier = (strip * (strip != shape.answer.strip) for strip in strips)
             tools = replace(tools, call=replace(tools.call, strip=strip))
             shape = replace(shape, strip_before_calls=earlier)
-        if shape.system and tools.beside:
+        if shape.system and (tools.beside or self.lead):
             blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
             blank = blank and shape.system.blank
             shape = replace(shape, system=replace(shape.system, blank=blank, lead=self.lead))
@@ -125,9 +127,14 @@ class ToolsLearner:
             opening, text = shape.begin + system.opener, self._text(chat(_Q, _A, system=_S))
             head = self._head(text, opening)
             text, alone = (t.replace(head[0] + head[1], head[1], 1) for t in (text, alone))
+            if shape.head is not None:  # a block before it
+                added = text.removeprefix(shape.head.opener).partition(shape.head.closer)[0]
+                first = shape.head.opener + added + shape.head.closer
+                head, text, alone = (added, "", ""), *(t.removeprefix(first) for t in (text, alone))
             opening = opening.removesuffix(head[2])
             system_text, end = opening + _S + system.closer, system.closer + user + _Q
-            places = [("after", opening + _S, end), ("system", shape.begin, system.opener + _S)]
+            places = [("after", opening + _S + system.suffix, end)]
+            places += [("system", shape.begin, system.opener + _S)]
             places += [("before", opening, _S + end)]
             own = shape.begin.partition(system.opener)[2] if system.opener else ""
             own = own.removesuffix(system.closer)
@@ -187,6 +194,7 @@ class ToolsLearner:
             raise NotLearnedError(str(error)) from None
         before, after = _shared(texts), _shared(texts, -1)
         tag = ["", *LIKELY_SPECIAL.findall(before)][-1]
+        before = before[max(before.rfind(tag), 0) :]  # without a date
         each = tag != "" and two.count(tag) > one.count(tag)
         if each:  # the tag opens each, and the one before the second closes the first
             before, after = tag, LIKELY_SPECIAL.findall(two[: two.rindex(tag)])[-1]
@@ -251,7 +259,8 @@ class ToolsLearner:
             end = last[max((tag.start() for tag in tags), default=len(last)) :]
         self.end = end
         before, _, after = one.partition(call)
-        opener = before.partition(_Q + user.closer + self.shape.answer.opener)[2]
+        header = "" if self.shape.spoken else self.shape.answer.opener
+        opener = before.partition(_Q + user.closer + header)[2]
         self.each = opener.startswith(self.filled or _Q)
         opener = opener.removeprefix(self.filled)
         after_call = two.split(call)[1] if two is not None and two.count(call) > 1 else None
@@ -260,7 +269,8 @@ class ToolsLearner:
         rest = beside_text.partition(_X)[2] if _X in beside_text else None
         after_text = None if rest is None else rest.partition(opener + call)[0]
         called = call + closer + end
-        both = body in LISTS or (body == "arguments" and after_call == opener)  # or a call does
+        other = end != self.shape.answer.closer
+        both = body in LISTS or other or (body == "arguments" and after_call == opener)
         closer = closer or end * both
         if _R in after[: after.find(end)]:  # one block has results, too, and then the text
             closer = (after_call or "").removesuffix(opener) or LIKELY_SPECIAL.findall(after)[0]
@@ -273,7 +283,7 @@ class ToolsLearner:
             if "find_it" not in opener:
                 return None
             one_only = after_text is after_call is None and called.endswith(end)
-            closer += end * (one_only or end != self.shape.answer.closer)
+            closer += end * (one_only or other) * (closer != end)
             opener = opener.replace("find_it", NAME)
             after_call = after_call and after_call.replace("find_it", NAME)
         return Block(opener, closer), body, after_text, after_call, called
@@ -301,6 +311,7 @@ class ToolsLearner:
         header = self.shape.answer.prefix if one_block else header
         behind, answered, _ = rest.partition(header + filled + _A)
         two = self.render.text(steps("", 2), TOOLS)
+        two = two if two and two.count(_JSON) != 1 else None
         quote = '"' * (ahead[-1:] == behind[:1] == '"')
         ahead, behind = ahead.removesuffix(quote), behind.removeprefix(quote)
         between = two.partition(_R + quote)[2].partition(quote + _R2)[0] if two else behind + ahead

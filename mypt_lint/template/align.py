@@ -333,6 +333,9 @@ class Aligner:
         pieces.sort(key=lambda piece: piece.start)
         by_key = {(leaf.text, leaf.kind, leaf.message): leaf for leaf in texts.values()}
         missing = (*(leaf for key, leaf in by_key.items() if key not in written), *dropped)
+        calls = {i: leaf for i, leaf in texts.items() if leaf.kind == NAME and not shared}
+        without_place = calls.keys() - {*form.order} - unchanged  # of the second call of a tool
+        missing += (*(calls[i] for i in sorted(without_place) if calls[i] not in missing),)
         starts = [0, *(end for _, end in spans)]
         ends_of_prompts = [(index, starts[n] + size) for index, n, size in form.prompts]
         names = Counter(leaf.message for leaf in texts.values() if leaf.kind == NAME)

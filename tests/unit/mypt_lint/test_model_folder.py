@@ -322,6 +322,15 @@ def test_what_is_nowhere_is_missing() -> None:
     assert [leaf.kind for leaf in aligned.missing] == ["thought"]
 
 
+def test_a_second_call_of_a_tool_is_missing() -> None:
+    """It has no argument that is missing, and its name is there."""
+    first = "{% for m in messages %}<call>{{ m.tool_calls[0].function.name }}</call>{% endfor %}"
+    message = called("get", "")[1]
+    message["tool_calls"] *= 2
+    missing = aligner(first).align([message]).missing
+    assert [(leaf.kind, leaf.path[2]) for leaf in missing] == [("name", 1)]
+
+
 def folder(here: Path, template: str, **config: Any) -> Path:
     (here / "chat_template.jinja").write_text(template, encoding="utf-8")
     settings = {"eos_token": "<|im_end|>", **config}
