@@ -63,8 +63,7 @@ class Walks:
         adapter, opener = self.dialect.adapter, self.dialect.table.openers.get(message.role)
         first, *rest = message.parts or (Part("text", ""),)
         if opener is not None and opener.suffix and first.kind == "text":
-            first = Part("text", first.text + opener.suffix)
-            message = replace(message, parts=(first, *rest))
+            message = replace(message, parts=(Part("text", first.text + opener.suffix), *rest))
         if isinstance(adapter, Messages) and adapter.after_tools and message.parts[1:]:
             tools, text, *rest = message.parts
             if tools.kind == adapter.paths["tools"][-1]:

@@ -75,11 +75,10 @@ def _paths(shape: Shape) -> dict[str, str]:
     own = "results" in blocks_of(shape)
     paths = _PATHS | ({"result": f"{'tool' if own else 'user'}/tool_response"} if inside else {})
     paths |= {"result": "assistant/tool"} if shape.tools and shape.tools.one_block else {}
-    beside = shape.tools is not None and shape.tools.place in ("before", "after", "head")
-    paths |= {} if beside else {"tools": "tools"}
+    place = shape.tools.place if shape.tools is not None else ""
+    block = ("developer/" if shape.head else "system/") * (place in ("before", "after"))
     paths |= {"system": "developer"} if shape.head else {}
-    in_system = shape.head and shape.tools is not None and shape.tools.place != "head"
-    paths |= {"tools": "developer/tools"} if beside and in_system else {}
+    paths |= {"tools": f"{block}tools"} if place != "head" else {}
     paths |= {"thought": "think", "call": "tool_call"} if shape.spoken else {}
     return {piece: paths[piece] for piece in blocks_of(shape)}
 
@@ -144,9 +143,8 @@ def _grammar(name: str, shape: Shape) -> str:
         rules["last"] = "user (asked results)* (answer | asked)"
         following = {p: f"{p.upper()}_NEXT" if p in joins else f"{p.upper()}_OPEN" for p in texts}
         if place == "after":
-            rules["system"] = rule(
-                "system", f"({texts['system']} | TEXT+ {following['tools']} tools)"
-            )
+            text = f"({texts['system']} | TEXT+ {following['tools']} tools)"
+            rules["system"] = rule("system", text)
             first = "SYSTEM_LEAD" if blocks["system"].lead else "SYSTEM_OPEN"
             rules["system"] += f" | {first} TOOLS_OPEN tools {ends['system']}"
         elif place == "head":
@@ -159,14 +157,14 @@ def _grammar(name: str, shape: Shape) -> str:
         rules["asked"] = f"{before} {calls}" if shape.spoken else rule("answer", before, calls)
         if tools.first:
             joined, lead = calls.replace("CALL_OPEN", "CALL_NEXT"), rule("answer", "thought", calls)
-            lead = lead.replace("ANSWER_OPEN | ", "") if shape.answer.lead else lead
+            lead = lead.replace("ANSWER_OPEN | ", "" if shape.answer.lead else "ANSWER_OPEN | ")
             rules["asked"] = f"ANSWER_OPEN {joined} {ends.get('answer', '')} | {lead}"
         if tools.call.closer.endswith(tools.end or NAME):
             rules["asked"] = rules["asked"].removesuffix(ends["answer"])
-        each = getattr(tools.body, "each", False) * f" (TOOLS_OPEN TEXT+ {ends.get('tools')})*"
-        next_tool = " (TOOLS_AGAIN TEXT+)*" if tools.after_tool else ""
-        each = each if not next_tool else ""
-        rules |= {"tools": f"TEXT+{next_tool} {ends['tools']}{each}"} if "tools" in ends else {}
+        each = getattr(tools.body, "each", False) and not tools.after_tool
+        after = f" (TOOLS_OPEN TEXT+ {ends.get('tools')})*" * each
+        again = " (TOOLS_AGAIN TEXT+)*" if tools.after_tool else ""
+        rules |= {"tools": f"TEXT+{again} {ends['tools']}{after}"} if "tools" in ends else {}
         again = f"({tools.again} TEXT+)* " if tools.again else ""
         rules["call"] = f"TEXT+ {again}{ends['call']}"
         response = "TEXT+" if tools.result_body == "json" else texts["result"]
@@ -187,15 +185,14 @@ def _grammar(name: str, shape: Shape) -> str:
             rules |= dict.fromkeys(("turn", "last"), f"user {thought} {after}")
             rules |= {"step": f"{step} {thought}"}
             rules |= {"thinking": f"{step} thought"} if thought else {}
-    in_place = shape.ends and "answer" in ends
-    if in_place:  # of END
+    if shape.ends and "answer" in ends:  # in place of END
         rules["final"] = f"{rules['answer'].removesuffix(ends['answer'])}TAIL"
         final = {"last": rules["last"].replace("answer", "final")} if tools else {}
         rules |= final or {"start": f"{head}turn* user final"}
-    rules["start"] += " TAIL" if shape.tail and not in_place else ""
+    elif shape.tail:
+        rules["start"] += " TAIL"
     names = [name for name in _MARKS if getattr(shape, name.lower())]
-    names += [f"{piece.upper()}_OPEN" for piece in blocks]
-    names += [f"{piece.upper()}_NEXT" for piece in joins]
+    names += [f"{p.upper()}_OPEN" for p in blocks] + [f"{p.upper()}_NEXT" for p in joins]
     names += [f"{piece.upper()}_LEAD" for piece, block in blocks.items() if block.lead]
     names += [f"{piece}_AGAIN" for piece in (tools.between if tools is not None else ())]
     names += [end for end, _ in _closers(shape).values()]
@@ -210,10 +207,9 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
     head |= {"glue": True} | _given(bare_end=shape.bare_end)
     out = ["[dialect]", *_rows(head)]
     if shape.drops:
-        empty = "assistant" * (shape.fills or shape.each)
-        history = {"drops": ["think"]} | _given(empty=empty, each=shape.each)
-        history |= _given(leaves_empty=shape.always, strip=shape.trims, leaves=shape.leaves)
-        history |= _given(strip_before_calls=shape.strip_before_calls)
+        history = _given(drops=["think"], empty="assistant" * (shape.fills or shape.each))
+        history |= _given(each=shape.each, leaves_empty=shape.always, strip=shape.trims)
+        history |= _given(leaves=shape.leaves, strip_before_calls=shape.strip_before_calls)
         out += ["", "[history]", *_rows(history)]
     rows: list[dict[str, Any]] = []
     for mark, doc in _MARKS.items():
@@ -262,11 +258,9 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             lead = {"name": f"{piece.upper()}_LEAD", "spelling": pieces(block.lead, special)}
             rows.append(row | lead | {"before": kinds["thought" if piece == "answer" else "tools"]})
     for piece, (after_text, after_block) in _joins(shape).items():
-        row = {"name": f"{piece.upper()}_NEXT", "joins": f"{piece.upper()}_OPEN"}
-        same = after_text == after_block
-        where: dict[str, Any] = {} if same else {"after": "text"}
-        where |= {"first": True} if piece == "call" and same else {}
-        rows.append(row | {"space": after_text} | where)
+        same, name = after_text == after_block, piece.upper()
+        row = {"name": f"{name}_NEXT", "joins": f"{name}_OPEN", "space": after_text}
+        rows.append(row | _given(after="text" * (not same), first=same and piece == "call"))
     for piece, literal in shape.tools.between.items() if shape.tools is not None else ():
         row = {"name": f"{piece}_AGAIN", "joins": f"{piece}_OPEN"}
         rows.append(row | {"spelling": pieces(literal, special)})
@@ -278,8 +272,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
             spelling[-1]["loss"] = 0  # generation stops before it
         ends = [kinds[piece] for piece in closed]
         row = {"name": end, "spelling": spelling, "closes": ends if ends[1:] else ends[0]}
-        one_block = shape.tools is not None and shape.tools.one_block
-        if "call" in closed and ends_answer and not (one_block or shape.spoken):
+        apart = shape.spoken or (shape.tools is not None and shape.tools.one_block)
+        if "call" in closed and ends_answer and not apart:
             row |= {"closes": [*ends, kinds["answer"]], "both": True}
         by_model = {"answer", "thought", "call"} & {*closed}
         row |= {"doc": "Closes the open block."} | ({"origin": "model"} if by_model else {})

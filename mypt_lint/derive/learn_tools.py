@@ -51,18 +51,15 @@ _ITEMS = [f"{{{item}{how}}}" for item in ("tool", "function") for how in _HOW]
 def steps(content: str = "", calls: int = 1, arguments: Any = _ARGUMENTS) -> Probe:
     """Returns a question, a message with calls and this content, results, and an answer."""
     call = {"type": "function", "function": {"name": "find_it", "arguments": arguments}}
-    ids = _IDS[:calls]
-    calling = {
-        "role": "assistant",
-        "content": content,
-        "tool_calls": [call | {"id": i} for i in ids],
-    }
-    results = [
-        {"role": "tool", "tool_call_id": i, "content": text}
-        for i, text in zip(ids, (_R, _R2), strict=False)
-    ]
+    texts = [*zip(_IDS, (_R, _R2), strict=True)][:calls]
+    called = [call | {"id": ident} for ident, _ in texts]
+    calling: Any = {"role": "assistant", "content": content, "tool_calls": called}
+    results = [{"role": "tool", "tool_call_id": i, "content": text} for i, text in texts]
     question, answer = chat(_Q, _A)
     return [question, calling, *results, answer]
+
+
+_THINKING = [m | ({"reasoning_content": _T} if "tool_calls" in m else {}) for m in steps()]
 
 
 class ToolsLearner:
@@ -84,13 +81,11 @@ class ToolsLearner:
         calls = self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
         tools, end = replace(self._first(tools), end=self.end), self.shape.answer.closer
-        thinking = (m | ({"reasoning_content": _T} if "tool_calls" in m else {}) for m in steps())
-        unthought = _T not in (self.render.text([*thinking], TOOLS) or "")
-        tools = replace(tools, after_tool=self.after_tool, unthought=unthought)
-        tools = replace(tools, waits=tools.one_block and not calls[4].endswith(end))
-        late = self._text(steps()).replace(_A, _X + _A) == self._text(steps(_X))
-        tools = replace(tools, late=tools.waits and late)
-        if tools.one_block and not (tools.waits or tools.call.closer.endswith(end)):
+        waits = tools.one_block and not calls[4].endswith(end)
+        late = waits and self._text(steps()).replace(_A, _X + _A) == self._text(steps(_X))
+        tools = replace(tools, after_tool=self.after_tool, waits=waits, late=late)
+        tools = replace(tools, unthought=_T not in (self.render.text(_THINKING, TOOLS) or ""))
+        if tools.one_block and not (waits or tools.call.closer.endswith(end)):
             tools = replace(tools, call=replace(tools.call, closer=tools.call.closer + end))
         shape = replace(self.shape, each=self.each and not self.shape.always)
         with suppress(NotLearnedError):
@@ -140,11 +135,8 @@ class ToolsLearner:
             own = own.removesuffix(system.closer)
             start, end = shape.begin.removesuffix(system.closer), system.closer + system.opener + _S
             places += [("head", start, end)] * (own not in ("", shape.begin))
-        places = [
-            ("first", system_text, user + _Q),
-            ("first question", system_text + user, _Q),
-            *places,
-        ]
+        question = ("first question", system_text + user, _Q)
+        places = [("first", system_text, user + _Q), question, *places]
         texts = [text for _, text in blocks_of(TOOLS, body, _NO_TAG)]  # with what is between
         tools = alone[alone.find(texts[0]) : alone.find(texts[-1]) + len(texts[-1])]
         if not tools:
@@ -294,8 +286,7 @@ class ToolsLearner:
         space = tools.call.opener.removesuffix(opener)
         if thought is None or self.shape.no_thoughts or not space:
             return tools
-        probe = [m | ({"reasoning_content": _T} if "tool_calls" in m else {}) for m in steps()]
-        if not self._text(probe).partition(_T + thought.closer)[2].startswith(opener):
+        if not self._text(_THINKING).partition(_T + thought.closer)[2].startswith(opener):
             return tools
         call = replace(tools.call, opener=opener)
         return replace(tools, call=call, first=True, after_text=space + (tools.after_text or ""))
@@ -319,9 +310,7 @@ class ToolsLearner:
         opener = ahead.removeprefix(user.opener) if inside else ahead
         closer = behind.removesuffix(user.closer) if inside else behind
         results = None
-        if two and not between.endswith(
-            opener.replace(*_IDS)
-        ):  # one block has all results of a message
+        if two and not between.endswith(opener.replace(*_IDS)):  # one block has all of a message
             ending = ahead[len(ahead) - in_common(ahead[::-1], between[::-1]) :]
             opener = "<" + ending.partition("<")[2]
             closer = re.sub(r"<[^>]*\Z", "", behind[: in_common(behind, between)])
