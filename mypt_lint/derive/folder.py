@@ -56,7 +56,7 @@ def blocks_of(shape: Shape) -> dict[str, Block]:
         blocks["head" if shape.head else "system"] = replace(first, opener=opener)
     if (tools := shape.tools) is not None:
         blocks |= {} if tools.place.endswith("question") else {"tools": tools.definitions}
-        blocks |= {"call": tools.call, "results": tools.results, "result": tools.result}
+        blocks |= {p: getattr(tools, p) for p in ("said", "call", "results", "result")}
     return {piece: block for piece, block in blocks.items() if block is not None}
 
 
@@ -79,7 +79,7 @@ def _paths(shape: Shape) -> dict[str, str]:
     block = ("developer/" if shape.head else "system/") * (place in ("before", "after"))
     paths |= {"system": "developer"} if shape.head else {}
     paths |= {"tools": f"{block}tools"} if place != "head" else {}
-    paths |= {"thought": "think", "call": "tool_call"} if shape.spoken else {}
+    paths |= {"thought": "think", "said": "said", "call": "tool_call"} if shape.spoken else {}
     return {piece: paths[piece] for piece in blocks_of(shape)}
 
 
@@ -152,6 +152,7 @@ def _grammar(name: str, shape: Shape) -> str:
         elif place == "before":
             rules["system"] = rule("system", f"({texts['system']} | TOOLS_OPEN tools TEXT*)")
         calls, before = "CALL_OPEN call", "" if tools.unthought else thought
+        calls = f"({rule('said', 'TEXT+')})? {calls}" if tools.said else calls
         if tools.after_text is not None:
             calls = f"({calls} | TEXT+ {following['call']} call)"
         rules["asked"] = f"{before} {calls}" if shape.spoken else rule("answer", before, calls)
@@ -228,7 +229,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         row |= {"opens": kind, "doc": f"Opens {kind}."}
         row |= _given(strip=block.strip, prefix=block.prefix, suffix=block.suffix)
         row |= {} if block.blank else {"blank": False}
-        spoken = "thought", "call", *["answer"] * shape.spoken
+        spoken = "thought", "said", "call", *["answer"] * shape.spoken
         row |= {"origin": "model"} if piece in spoken and not opened else {}
         row |= {"body_loss": 1} if piece == "answer" or opened else {}
         waits = shape.tools is not None and shape.tools.waits
@@ -275,7 +276,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         apart = shape.spoken or (shape.tools is not None and shape.tools.one_block)
         if "call" in closed and ends_answer and not apart:
             row |= {"closes": [*ends, kinds["answer"]], "both": True}
-        by_model = {"answer", "thought", "call"} & {*closed}
+        by_model = {"answer", "thought", "said", "call"} & {*closed}
         row |= {"doc": "Closes the open block."} | ({"origin": "model"} if by_model else {})
         rows.append(row)
     for row in rows:

@@ -74,16 +74,16 @@ class ToolsLearner:
         self.after_tool = ""  # what parts two definitions
         self.lead = ""  # what opens a system block that begins with tools
         self.end = shape.answer.closer  # of a message with calls
+        self.said: Block | None = None  # a text beside calls
 
     def learned(self) -> Shape:
         """Returns the shape with tools. Raises NotLearnedError."""
-        definitions = self._definitions()
-        calls = self._calls()
+        definitions, calls = self._definitions(), self._calls()
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
         tools, end = replace(self._first(tools), end=self.end), self.shape.answer.closer
         waits = tools.one_block and not calls[4].endswith(end)
         late = waits and self._text(steps()).replace(_A, _X + _A) == self._text(steps(_X))
-        tools = replace(tools, after_tool=self.after_tool, waits=waits, late=late)
+        tools = replace(tools, after_tool=self.after_tool, said=self.said, waits=waits, late=late)
         tools = replace(tools, unthought=_T not in (self.render.text(_THINKING, TOOLS) or ""))
         if tools.one_block and not (waits or tools.call.closer.endswith(end)):
             tools = replace(tools, call=replace(tools.call, closer=tools.call.closer + end))
@@ -219,10 +219,9 @@ class ToolsLearner:
         texts = self._text(steps()), self._text(steps(_X)), self.render.text(steps("", 2), TOOLS)
         for body, call in _bodies(texts[0].rpartition(_Q)[2]):
             learned = self._around(body, call, *texts)
-            if learned is not None and isinstance(body, Tags):
-                return learned[0], self._with_wrap(body), *learned[2:]
             if learned is not None:
-                return learned
+                body = self._with_wrap(body) if isinstance(body, Tags) else body
+                return learned[0], body, *learned[2:]
         raise NotLearnedError("calls have no tags and bodies that are the same everywhere")
 
     def _with_wrap(self, tags: Tags) -> Tags:
@@ -260,6 +259,9 @@ class ToolsLearner:
         closer = alone.partition(end)[0] if end else alone
         rest = beside_text.partition(_X)[2] if _X in beside_text else None
         after_text = None if rest is None else rest.partition(opener + call)[0]
+        if self.shape.spoken and after_text == user.closer:
+            said, after_text = beside_text.partition(_Q + user.closer)[2].partition(_X)[0], None
+            self.said = Block(said, user.closer)
         called = call + closer + end
         other = end != self.shape.answer.closer
         both = body in LISTS or other or (body == "arguments" and after_call == opener)
@@ -269,11 +271,10 @@ class ToolsLearner:
             called = call + closer
             after_text = after_text if opener + call in (rest or "") else None
         untagged = after_call is not None and not re.search("<.|]", after_call)
-        if untagged or (after_text or "").strip() or not (opener.strip() and closer.strip()):
+        nameless = untagged or (body in ALONE and "find_it" not in opener)
+        if nameless or (after_text or "").strip() or not (opener.strip() and closer.strip()):
             return None
         if body in ALONE:
-            if "find_it" not in opener:
-                return None
             one_only = after_text is after_call is None and called.endswith(end)
             closer += end * (one_only or other) * (closer != end)
             opener = opener.replace("find_it", NAME)

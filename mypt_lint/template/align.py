@@ -333,9 +333,8 @@ class Aligner:
         pieces.sort(key=lambda piece: piece.start)
         by_key = {(leaf.text, leaf.kind, leaf.message): leaf for leaf in texts.values()}
         missing = (*(leaf for key, leaf in by_key.items() if key not in written), *dropped)
-        calls = {i: leaf for i, leaf in texts.items() if leaf.kind == NAME and not shared}
-        without_place = calls.keys() - {*form.order} - unchanged  # of the second call of a tool
-        missing += (*(calls[i] for i in sorted(without_place) if calls[i] not in missing),)
+        others = [texts[i] for i in texts.keys() - {*form.order} - unchanged if not shared]
+        missing += (*(x for x in others if x.kind == NAME and x not in missing),)  # second calls
         starts = [0, *(end for _, end in spans)]
         ends_of_prompts = [(index, starts[n] + size) for index, n, size in form.prompts]
         names = Counter(leaf.message for leaf in texts.values() if leaf.kind == NAME)

@@ -152,7 +152,7 @@ HEADERS = (
     "{% endfor %}} // space{% endif %}<|end|>{% endif %}{% set ns = namespace() %}{% for m in messages %}"
     "{% if m.role == 'user' %}<|start|>user<|message|>{{ m.content }}<|end|>{% elif m.role == 'tool' %}<|start|>functions."
     "{{ ns.name }} to=assistant<|channel|>commentary<|message|>{{ m.content | tojson }}<|end|>{% elif m.tool_calls %}"
-    "{% set ns.name = m.tool_calls[0].function.name %}<|start|>assistant to=functions.{{ ns.name }}<|channel|>commentary json"
+    "{% set ns.name = m.tool_calls[0].function.name %}SAID<|start|>assistant to=functions.{{ ns.name }}<|channel|>commentary json"
     "<|message|>{{ m.tool_calls[0].function.arguments | tojson }}<|call|>{% elif m.role == 'assistant' %}{% if loop.last and "
     "m.thinking %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}<|start|>assistant<|channel|>"
     "final<|message|>{{ m.content }}{{ '<|return|>' if loop.last else '<|end|>' }}{% endif %}{% endfor %}"
@@ -160,24 +160,30 @@ HEADERS = (
 )
 
 
-def test_each_call_may_have_a_header(tmp_path: Path) -> None:
+SAID = "{% if m.content %}<|start|>assistant<|channel|>commentary<|message|>{{ m.content }}<|end|>{% endif %}"
+
+
+@pytest.mark.parametrize("said", ["", SAID])
+def test_each_call_may_have_a_header(tmp_path: Path, said: str) -> None:
     """As in gpt-oss: of two calls of a message the second is left out, and so are thoughts."""
-    (tmp_path / "template.jinja").write_text(HEADERS, encoding="utf-8")
+    template = HEADERS.replace("SAID", said)
+    (tmp_path / "template.jinja").write_text(template, encoding="utf-8")
     derived = derive(ModelFolder(str(tmp_path / "template.jinja")), "toy", conversations=15)
     assert [level.reason for level in derived.levels if not level.is_complete] == []
     assert derived.shape is not None
     (folder := tmp_path / "toy").mkdir()
     d = derived.load(folder)
-    called = calls(call("f", {"q": "x"}, id="a"))
+    called = calls(call("f", {"q": "x"}, id="a"), content="C" if said else "")
     record = chat(user("Q"), called, tool("r", tool_call_id="a"), assistant("A"), tools=TOOLS)
     episode, findings = d.check(record)
     assert episode is not None
     text = d.serialize(episode)
     today = derived.shape.day[1]
-    assert (findings, text) == ([], compiled(HEADERS)(**record)[0].replace("STRFTIME", today))
+    assert (findings, text) == ([], compiled(template)(**record)[0].replace("STRFTIME", today))
     assert d.parse(text)[0] == d.read(d.write(episode))[0] == episode
     encoded = d.encode(episode)
-    trained = ' to=functions.f<|channel|>commentary json<|message|>{"q": "x"}<|call|>'
+    trained = "<|channel|>commentary<|message|>C<|end|><|start|>assistant" if said else ""
+    trained += ' to=functions.f<|channel|>commentary json<|message|>{"q": "x"}<|call|>'
     trained += "<|channel|>final<|message|>A<|return|>"
     assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == trained
     assert [f.code for f in d.check(RECORD)[1]] == ["MYP311"]  # two calls
