@@ -25,7 +25,8 @@ def legal_events(
     """
     events = list(events_of(episode.messages, table))
     outcome = Run(table, automaton, spaces=False, complete=complete).check(events)
-    if outcome.findings and not complete and table.terminals[events[-1].terminal].closes:
+    last = table.terminals.get(events[-1].terminal) if events else None
+    if outcome.findings and not complete and last is not None and last.closes:
         begun = events[:-1]
         if not Run(table, automaton, spaces=False, complete=False).check(begun).findings:
             return begun

@@ -41,10 +41,10 @@ def extend(
     """Returns the prompt after a conversation and new messages, none of which the model writes.
 
     An answer that was cut is ended as the format ends it. A mark that ends a conversation for good
-    is replaced by what the format writes where it goes on. A result without a name is that of the
-    call with its id, else of the next one. `options` are those of the format's template. Raises
-    ValueError for ids out of place, for an answer that was cut inside a call, and for messages that
-    cannot come next.
+    is replaced by what the format writes where it goes on. A result is that of the call with its
+    id, else of the next one. `options` are those of the format's template. Raises ValueError for
+    ids out of place, for an answer that was cut inside a call, and for messages that cannot come
+    next, such as results in another order than their calls, if the format has no ids.
 
     >>> import mypt_spec
     >>> d = mypt_spec.dialect("chatml")
@@ -58,12 +58,7 @@ def extend(
         raise ValueError("the new messages must be some, and none of the assistant")
     form = prompter.format
     head = _ended(ids, form)
-    calls = _calls(messages, form, ids)
-    named = iter(calls)
-    messages = [
-        message | {"tool_call_id": next(named)["id"]} if message.get("role") == "tool" else message
-        for message in messages
-    ]
+    calls, messages = _with_ids(messages, form, ids)
     tail, numbers = _tail(prompter, messages, calls, options or {})
     out = head + tail
     _history(prompter.dialect, out)
@@ -120,9 +115,11 @@ def _ended(ids: Sequence[int], form: Format) -> list[int]:
     return _without_end(history.ids, form.dialect)
 
 
-def _calls(messages: Sequence[Message], form: Format, ids: Sequence[int]) -> list[Message]:
-    """Returns calls with the names and ids of those that the results in the new messages answer."""
-    results = [message for message in messages if message.get("role") == "tool"]
+def _with_ids(
+    messages: Sequence[Message], form: Format, ids: Sequence[int]
+) -> tuple[list[Message], list[Message]]:
+    """Returns the last calls, and the messages, in which results have the ids of these calls."""
+    results = any(message.get("role") == "tool" for message in messages)
     openers = {t.name for t in form.dialect.table.openers.values() if not t.body_by_model}
     events = form.dialect.lex_ids(ids)[0] if results else []
     begin = max([(e.at.span or (0,))[0] for e in events if e.terminal in openers], default=0)
@@ -130,19 +127,27 @@ def _calls(messages: Sequence[Message], form: Format, ids: Sequence[int]) -> lis
     for i in ids[begin:] if results else ():
         reader.push(int(i))
     reader.end()
-    waiting, out = [call for call in reader.calls if call.status == "ok"], list[Message]()
-    for number, message in enumerate(results):
-        ident = message.get("tool_call_id") or f"call_{number}"
-        same = [call for call in waiting if ident == call.id] or waiting[:1]
-        if not same and not message.get("name"):
-            raise ValueError(
-                f"messages[{number}]: no call waits for this result, which has no name"
-            )
-        waiting = [call for call in waiting if call not in same[:1]]
-        name = message.get("name") or same[0].name
-        function: Message = {"name": name, "arguments": {}}
-        out.append({"id": ident, "type": "function", "function": function})
-    return out
+    calls = [_call(c.name, c.id or f"call-{n}") for n, c in enumerate(reader.calls) if c.name]
+    written, out = {call.id for call in reader.calls}, list[Message]()
+    answered = {message.get("tool_call_id") for message in messages}
+    waiting = iter([call for call in calls if call["id"] not in answered])
+    for number, message in enumerate(messages):
+        ident, name = message.get("tool_call_id"), message.get("name")
+        if message.get("role") == "tool" and ident not in written:
+            call = next(waiting, None)
+            if call is None and not name:
+                raise ValueError(f"messages[{number}]: no call waits for it, and it has no name")
+            if call is None:
+                calls.append(call := _call(str(name), f"call_{number}"))
+            if ident and call["id"] not in written:
+                call["id"] = ident
+            message = message | {"tool_call_id": ident or call["id"]}
+        out.append(message)
+    return calls, out
+
+
+def _call(name: str, ident: str) -> Message:
+    return {"id": ident, "type": "function", "function": {"name": name, "arguments": {}}}
 
 
 def _tail(

@@ -176,11 +176,11 @@ class DeltaReader:
                 if all(terminal.body.function):  # or nothing says where the name or the call ends
                     self._stream = partial(pieces_of, TaggedStream(self._types, terminal.body))
             elif terminal.body not in LISTS and terminal.body != "bare_keys":
-                name = dict(event.attrs).get("name", "")
+                name, ident = (dict(event.attrs).get(key, "") for key in ("name", "id"))
                 self._stream = partial(pieces_of, CallStream(terminal.body, name))
                 if name:
                     self._is_named = True
-                    yield Delta(CALLED, "", begin, piece.end, name=name)
+                    yield Delta(CALLED, "", begin, piece.end, name=name, id=ident)
 
     def _parts(self, text: str) -> list[CallPiece]:
         """Returns what a piece of the body of a call tells; nothing once it cannot be read."""

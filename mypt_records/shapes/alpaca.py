@@ -91,11 +91,7 @@ def _history(history: Any, reader: Reader) -> list[Message]:
     messages: list[Message] = []
     for i, pair in enumerate(history):
         at = f"/history/{i}"
-        if (
-            not isinstance(pair, list)
-            or len(pair) != 2
-            or not all(isinstance(t, str) for t in pair)
-        ):
+        if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
             reader.add("MYP104", "expected a question and its answer, both strings", at)
             continue
         messages.append(Message("user", "history", f"{at}/0", (Text(pair[0], f"{at}/0"),)))

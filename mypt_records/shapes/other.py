@@ -3,8 +3,7 @@
 Read as chats, each of them would be several errors, with advice to remove what it says.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from mypt_records.chat import Chat
 from mypt_spec.findings import Finding
@@ -25,44 +24,26 @@ _COLUMNS = {
 }  # fmt: skip
 
 
-class _Kind(NamedTuple):
-    fits: Callable[[dict[str, Any]], bool]
-    label: str
-    advice: str
-
-
-def _first(value: Any) -> dict[str, Any]:
-    """Returns the first object of a list of objects; an empty one for anything else."""
-    return value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else {}
-
-
-_KINDS = (
-    _Kind(
-        lambda record: isinstance(record.get("input_ids"), list),
-        "rows of tokens (input_ids)",
-        "--trainer-rows checks them",
-    ),
-    _Kind(
-        lambda record: any(
-            {"human", "assistant"} <= _first(record.get(key)).keys()
-            for key in ("conversation", "conversations", "messages")
-        ),
-        "records of pairs (human, assistant)",
-        f"write each pair as two messages: {_AS_MESSAGES}",
-    ),
-)
+def _kind(record: dict[str, Any]) -> tuple[str, str] | None:
+    """Returns what a record is, and what to do with it; None where that is not known."""
+    if isinstance(record.get("input_ids"), list):
+        return "rows of tokens (input_ids) are not read", "--trainer-rows checks them"
+    for items in map(record.get, ("conversation", "conversations", "messages")):
+        first = items[0] if isinstance(items, list) and items else None
+        if isinstance(first, dict) and {"human", "assistant"} <= first.keys():
+            why = "records of pairs (human, assistant) are not read"
+            return why, f"write each pair as two messages: {_AS_MESSAGES}"
+    return None
 
 
 def fit(record: dict[str, Any]) -> int:
-    return next((3 for kind in _KINDS if kind.fits(record)), 0)
+    return 3 if _kind(record) else 0
 
 
 def read(record: dict[str, Any]) -> Chat:
     """Returns a chat without messages, which says what the record is. Never raises."""
-    message, advice = next(
-        ((f"{kind.label} are not read", kind.advice) for kind in _KINDS if kind.fits(record)),
-        (_unknown(record), _renaming(record) or f"what is read: {_READABLE}"),
-    )
+    unknown = _unknown(record), _renaming(record) or f"what is read: {_READABLE}"
+    message, advice = _kind(record) or unknown
     return Chat("other", (), findings=(Finding("MYP018", message, help=advice),))
 
 

@@ -129,7 +129,7 @@ def calls_in(value: Any, kind: str, attrs: Attrs, types: Types = NO_TYPES) -> li
         functions = [(_function_of(item, kind), item.get(ID, "")) for item in value]
         return [Call(f[NAME], f[ARGUMENTS], call) for f, call in functions]
     if kind in ALONE:
-        return [Call(dict(attrs).get(NAME, ""), value)]
+        return [Call(dict(attrs).get(NAME, ""), value, dict(attrs).get(ID, ""))]
     if kind in KEYS:
         return [Call(value[NAME], value[KEYS[kind]])]
     return [Call(value[NAME], {argument_key(k): v for k, v in value.items() if k != NAME})]
