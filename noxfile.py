@@ -245,6 +245,14 @@ def templates(session: nox.Session) -> None:
 
 
 @nox.session
+def faults(session: nox.Session) -> None:
+    """Write docs/faults_found.md: nox -s faults -- --demo NAME DIR COMMIT, for each demo data."""
+    session.install("-e", ".")
+    session.install("--no-deps", "bfcl-eval")
+    session.run("python", "-m", "bench.faults", *session.posargs)
+
+
+@nox.session
 def trl(session: nox.Session) -> None:
     """Train three steps by TRL's SFTTrainer on rows of `mypt-prepare --format trl`.
 

@@ -81,6 +81,11 @@ def rows_of(folder: Path, category: str) -> Iterator[tuple[list[Any], list[Any],
         yield row["question"], tools, [next(iter(call.items())) for call in truths[row["id"]]]
 
 
+def ids_of(folder: Path, category: str) -> list[str]:
+    """Returns the ids of the rows of `rows_of`."""
+    return [row["id"] for row in _lines(folder / f"BFCL_v4_{category}.json")]
+
+
 def _lines(path: Path) -> Iterator[Any]:
     return map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
@@ -100,19 +105,19 @@ def _fits(given: dict[str, Any], truth: dict[str, Any]) -> bool:
     if any(key not in truth for key in given):
         return False
     return all(
-        any(_same(given[key], value) for value in values) if key in given else "" in values
+        any(is_same(given[key], value) for value in values) if key in given else "" in values
         for key, values in truth.items()
     )
 
 
-def _same(value: Any, wanted: Any) -> bool:
+def is_same(value: Any, wanted: Any) -> bool:
     """Returns whether a value is one of the ground truth, as BFCL compares them."""
     if isinstance(wanted, dict) and isinstance(value, dict):
         if all(isinstance(v, list) for v in wanted.values()):
             return _fits(value, wanted)
-        return value.keys() == wanted.keys() and all(_same(value[k], wanted[k]) for k in value)
+        return value.keys() == wanted.keys() and all(is_same(value[k], wanted[k]) for k in value)
     if isinstance(wanted, list) and isinstance(value, list):
-        return len(value) == len(wanted) and all(map(_same, value, wanted))
+        return len(value) == len(wanted) and all(map(is_same, value, wanted))
     if isinstance(wanted, str) and isinstance(value, str):
         return _plain(value) == _plain(wanted)
     if isinstance(wanted, bool) or isinstance(value, bool):
