@@ -256,7 +256,7 @@ class Dialect:
         Of "per-turn", `encode` with the mask "last" trains each answer once. Raises ValueError for
         another policy, and for "per-turn" where the token table has no `turn_opener`.
         """
-        steps = bool(self.adapter.prompted(episode.meta))
+        steps = self.table.history.answered or bool(self.adapter.prompted(episode.meta))
         return episodes(episode, history, self.table, self.automaton, steps=steps)
 
     def refusal(self, episode: Episode) -> str:

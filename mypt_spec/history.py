@@ -50,6 +50,11 @@ def official(episode: Episode, table: TokenTable) -> Episode:
     starts = turn_starts(episode.messages, table) if drops else []
     if not starts:
         return episode
+    if table.history.answered:
+        ours = [m.role in table.marks or by_model(m, table) for m in episode.messages]
+        kinds = {episode.messages[-1].role, *(p.kind for p in episode.messages[-1].parts)}
+        is_answer = ours[-1] and calling_blocks(table).isdisjoint(kinds)
+        starts += [len(ours) - ours[::-1].index(False)] * is_answer
     messages = [
         message if i >= starts[-1] else _earlier(message, table)
         for i, message in enumerate(episode.messages)

@@ -230,8 +230,7 @@ class Terminal:
         """Returns the spelling, absent attributes empty; `special` replaces single-id tags."""
         if not attrs and special is None:
             return self.bare
-        values = dict(attrs)
-        out = ""
+        values, out = dict(attrs), ""
         for piece in self.spelling:
             if piece.kind == "attr":
                 out += values.get(piece.value, "")
@@ -279,7 +278,8 @@ class History:
     turn, an empty one is left out, too, where a kind of block `last` is named: only the last
     message holds an empty one, first in it, if it is of that kind and has none otherwise; with
     `each`, all of that kind in that turn do. `strip` says what a text in that turn loses after such
-    a block, `strip_before_calls` what one in an earlier turn loses in a message with calls.
+    a block, `strip_before_calls` what one in an earlier turn loses in a message with calls. If a
+    turn is `answered`, all before its last result is as in earlier turns.
     """
 
     drops: tuple[str, ...] = ()
@@ -289,6 +289,7 @@ class History:
     leaves: str = ""
     leaves_empty: bool = False
     each: bool = False
+    answered: bool = False
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
 
 def is_blank(record: dict[str, Any]) -> bool:
     """Returns whether a text of a conversation is white space or nothing, but beside a call."""
-    texts = [m.get("reasoning_content") for m in record["messages"]]
-    contents = ((m.get("content"), "tool_calls" in m) for m in record["messages"])
-    texts += [text for text, is_called in contents if text or not is_called]
+    messages = record["messages"]
+    texts = [m.get("reasoning_content") for m in messages]
+    texts += [m.get("content") for m in messages if m.get("content") or "tool_calls" not in m]
     return any(isinstance(text, str) and not text.strip() for text in texts)

@@ -140,8 +140,8 @@ class _Deriving:
         """Returns the first shape that is equal where the learner looks. Raises NotLearnedError."""
         level = Level(name)
         for one in shapes:
-            dialect, _ = self._loaded(one)
-            level = prove(dialect, self.render, Level(name), _LEARNED_ON, blanks=_BLANKS)
+            level = Level(name)
+            prove(self._loaded(one)[0], self.render, level, _LEARNED_ON, blanks=_BLANKS)
             if level.is_proved:
                 return one
         raise NotLearnedError(level.reason)
@@ -161,9 +161,8 @@ class _Deriving:
             if not why and not level.is_proved and name == "thoughts":
                 return self._proved(_without_thoughts(shape, level.reason))
             if name == "chat" and level.refused and shape.tools is not None:
-                chats = Level(name)
-                prove(self._loaded(self.without_tools)[0], self.render, chats, self.seeds)
-                if chats.is_complete:
+                chats = self._loaded(self.without_tools)[0]
+                if prove(chats, self.render, Level(name), self.seeds).is_complete:
                     return self._bare(f"with tools the format refuses chats: {level.reason}")
             if not why and not level.is_proved and name != "chat":
                 return self._bare(level.reason)

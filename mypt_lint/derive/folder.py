@@ -151,11 +151,11 @@ def _grammar(name: str, shape: Shape) -> str:
             rules["head"] = rule("head", "TEXT+ (TOOLS_OPEN tools)?")
         elif place == "before":
             rules["system"] = rule("system", f"({texts['system']} | TOOLS_OPEN tools TEXT*)")
-        calls, before = "CALL_OPEN call", "" if tools.unthought else thought
+        calls = "CALL_OPEN call"
         calls = f"({rule('said', 'TEXT+')})? {calls}" if tools.said else calls
         if tools.after_text is not None:
             calls = f"({calls} | TEXT+ {following['call']} call)"
-        rules["asked"] = f"{before} {calls}" if shape.spoken else rule("answer", before, calls)
+        rules["asked"] = f"{thought} {calls}" if shape.spoken else rule("answer", thought, calls)
         if tools.first:
             joined, lead = calls.replace("CALL_OPEN", "CALL_NEXT"), rule("answer", "thought", calls)
             lead = lead.replace("ANSWER_OPEN | ", "" if shape.answer.lead else "ANSWER_OPEN | ")
@@ -211,6 +211,7 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         history = _given(drops=["think"], empty="assistant" * (shape.fills or shape.each))
         history |= _given(each=shape.each, leaves_empty=shape.always, strip=shape.trims)
         history |= _given(leaves=shape.leaves, strip_before_calls=shape.strip_before_calls)
+        history |= _given(answered=shape.tools is not None and shape.tools.answered)
         out += ["", "[history]", *_rows(history)]
     rows: list[dict[str, Any]] = []
     for mark, doc in _MARKS.items():
@@ -298,9 +299,8 @@ def _records(shape: Shape) -> str:
     out += _rows(_given(begin="begin" * bool(shape.begin), finish="tail" * bool(shape.tail)))
     texts: dict[str, str] = {}
     if (tools := shape.tools) is not None:
-        leads = tools.place in ("before", "head")
-        before = "system" if leads else tools.place.partition(" ")[0]
-        before = before if before in ("system", "last") else ""
+        leads = "system" * (tools.place in ("before", "head", "system"))
+        before = "last" if tools.place.startswith("last") else leads
         out += _rows(_given(tools_before=before, text_after_results=tools.late))
         texts |= {"before": tools.definitions.opener} if tools.place.endswith("question") else {}
         texts |= {"after": tools.beside} if tools.place == "before" and tools.beside else {}

@@ -84,7 +84,8 @@ class ToolsLearner:
         waits = tools.one_block and not calls[4].endswith(end)
         late = waits and self._text(steps()).replace(_A, _X + _A) == self._text(steps(_X))
         tools = replace(tools, after_tool=self.after_tool, said=self.said, waits=waits, late=late)
-        tools = replace(tools, unthought=_T not in (self.render.text(_THINKING, TOOLS) or ""))
+        written = [_T in (self.render.text(_THINKING[:n], TOOLS) or "") for n in (2, 4)]
+        tools = replace(tools, answered=self.shape.drops and written == [True, False])
         if tools.one_block and not (waits or tools.call.closer.endswith(end)):
             tools = replace(tools, call=replace(tools.call, closer=tools.call.closer + end))
         shape = replace(self.shape, each=self.each and not self.shape.always)
@@ -209,8 +210,9 @@ class ToolsLearner:
             return "", "", opening[size:]
         head, separator, _ = text[size:].partition(opening[size:] + _S)
         block = self.shape.system or Block("")
-        fits = separator and "find_it" not in head
-        fits = fits and self.shape.plain == block.opener + block.closer
+        fits = (
+            separator and "find_it" not in head and self.shape.plain == block.opener + block.closer
+        )
         return (head, opening[size:], "") if fits else ("", "", "")
 
     def _calls(self) -> tuple[Block, str, str | None, str | None, str]:
@@ -322,10 +324,9 @@ class ToolsLearner:
             raise NotLearnedError("results have no tags that are the same everywhere")
         probe = [m | ({"content": _T} if m["role"] == "tool" else {}) for m in steps()]
         strip = "" if quote else Learner(self.render, {}).strip_of("result", probe, TOOLS)
-        body = "json" if quote else "text"
-        opener, closer = (t.replace(_IDS[0], IDENT) for t in (opener, closer))
-        block = Block(opener.replace("find_it", NAME), closer, strip)
-        return block, body, inside, space, results, one_block
+        opener = opener.replace(_IDS[0], IDENT).replace("find_it", NAME)
+        block = Block(opener, closer.replace(_IDS[0], IDENT), strip)
+        return block, "json" if quote else "text", inside, space, results, one_block
 
 
 def _bodies(text: str) -> Iterator[tuple[str, str]]:

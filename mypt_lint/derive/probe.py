@@ -66,7 +66,7 @@ class Renderings:
         args = _Rendering, model.templates, model.special, model.forms
         self.templates = model.templates
         self._render: Bounded[str | Outcome] = Bounded(*args)
-        self._outcomes: dict[str, Any] = {}
+        self._outcomes: dict[str, str | Outcome] = {}
         self._until = time.monotonic() + DEADLINE
 
     def __enter__(self) -> Renderings:
@@ -87,8 +87,7 @@ class Renderings:
                 self._outcomes[key] = self._render(*arguments)
             except OutOfBoundsError as error:
                 self._outcomes[key] = Failed(f"stopped after {error}", False, None)
-        outcome: str | Outcome = self._outcomes[key]
-        return outcome
+        return self._outcomes[key]
 
     def text(self, messages: Probe, tools: Any = None, how: str = "", **options: Any) -> str | None:
         """Returns the text of a conversation; None where it has none.

@@ -1,7 +1,7 @@
 """Compares what a derived format writes with what the template renders, byte for byte."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import eq
 from random import Random
 from typing import Any
@@ -15,6 +15,7 @@ from mypt_spec import Dialect, Episode
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.episode import events_of
+from mypt_spec.history import official
 from mypt_spec.patch import in_common
 from mypt_spec.states import in_prompts, result_opener
 
@@ -83,7 +84,8 @@ def prove(
         record |= {KEY: record_options} if record_options else {}
         theirs = render.text(messages, tools, clock=clock, **options)
         try:
-            episode = _episode(dialect, record)
+            whole = _episode(dialect, record)
+            episode = official(whole, dialect.table)
             ours = dialect.serialize(episode)
         except ValueError as error:
             if theirs is not None and is_blank(record):
@@ -97,9 +99,8 @@ def prove(
         if any(kind in thoughts for _, kind in dialect.table.leaders):
             options["enable_thinking"] = "reasoning_content" in messages[-1]
         prompt = render.text(messages[:-1], tools, "prompt", clock=clock, **options) or ""
-        how = "the template refuses it" if theirs is None else ""
-        how = how or _difference("the text", ours, theirs or "")
-        ours = _prompt(dialect, episode)
+        how = _difference("the text", ours, theirs or "") if theirs else "the template refuses it"
+        ours = _prompt(dialect, whole)
         closer = dialect.table.closers.get(episode.messages[-1].role)
         is_over = closer and closer.bare.strip() and prompt.rstrip().endswith(closer.bare.strip())
         if not how and is_over and prompt != ours:
@@ -127,13 +128,12 @@ def _options(dialect: Dialect, seed: int, day: str) -> dict[str, Any]:
 
 
 def _episode(dialect: Dialect, record: dict[str, Any]) -> Episode:
-    """Returns what is trained of a record. Raises ValueError where the format refuses it."""
+    """Returns the episode of a record. Raises ValueError where the format refuses it."""
     episode, findings = dialect.check(record)
     error = next((f for f in findings if f.severity == "error"), None)
     if episode is None or error is not None:
         raise ValueError(f"{error.code} {error.message}" if error is not None else "not read")
-    history = "official" if dialect.table.history.drops else "keep"
-    return dialect.trained(episode, history=history)[0]
+    return episode
 
 
 def _difference(what: str, ours: str, theirs: str) -> str:
@@ -146,18 +146,20 @@ def _difference(what: str, ours: str, theirs: str) -> str:
 
 def _prompt(dialect: Dialect, episode: Episode) -> str:
     """Returns the text up to the last answer, and what prompts have after it."""
-    table, machine = dialect.table, dialect.automaton
-    events = list(events_of(episode.messages, table))
+    table, machine, messages = dialect.table, dialect.automaton, list(episode.messages)
+    block = next(m.role for m in messages[::-1] if m.role not in table.marks)
+    spoken = table.openers[block].by_model  # what the model writes begins in the block before
+    while spoken and (
+        messages[-1].role in table.marks or table.openers[messages[-1].role].by_model
+    ):
+        del messages[-1]
+    begun = official(replace(episode, messages=(*messages,)), table)
+    events = list(events_of(begun.messages, table))
     rows = [table.terminals.get(event.terminal) for event in events]
-    block = next(m.role for m in episode.messages[::-1] if m.role not in table.marks)
     opener = result_opener(machine, table)
     result = (opener.opens,) if opener is not None else None  # alone: not what ends all blocks
     ends = [i for i, r in enumerate(rows) if r and (r.opens == block or r.ends == result)]
-    end, messages = ends[-1] + 1, list(episode.messages)
-    if table.openers[block].by_model:  # what the model writes begins in the block before
-        while table.marks.get(messages[-1].role) or table.openers[messages[-1].role].by_model:
-            del messages[-1]
-        end = len(list(events_of(messages, table)))
+    end = len(events) if spoken else ends[-1] + 1
     last, texts = rows[end - 1], [event.text for event in events[:end]]
     if last and last.opens:
         texts[-1] = texts[-1].removeprefix(last.bare.removesuffix(in_prompts(last)))

@@ -57,7 +57,8 @@ class Tools:
     question's block, or of one for all `results` of a message; or they are blocks; or a turn is
     `one_block`, with all results and answers; if it `waits`, a model stops at the tag of a result.
     The opener of a call without tags has its name, `NAME`, and its closer ends the answer, too.
-    `end` ends a message with calls; `unthought`: it has no thoughts. `said`: a text beside calls.
+    `end` ends a message with calls, whose thoughts go once the turn is `answered`. `said`: a text
+    beside calls.
     """
 
     definitions: Block
@@ -81,7 +82,7 @@ class Tools:
     late: bool = False
     after_tool: str = ""
     end: str = ""
-    unthought: bool = False
+    answered: bool = False
     said: Block | None = None
 
     @property

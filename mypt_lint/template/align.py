@@ -243,11 +243,9 @@ class Aligner:
     """
 
     def __init__(
-        self,
-        render: Callable[..., tuple[str, Spans]],
-        stops: frozenset[str],
+        self, render: Callable[..., tuple[str, Spans]], stops: frozenset[str],
         special: frozenset[str],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.render = render
         self._stop, self._special = spelled(stops), spelled(stops | special)
         self._forms: Memo[str, _Form] = Memo(_MAX_FORMS)
@@ -447,12 +445,7 @@ class Aligner:
         return _Form(literals, order, sorted(prompts), tuple(sorted(others)), absent)
 
     def _trained(
-        self,
-        text: str,
-        pieces: list[Piece],
-        begins: Spans,
-        marked: Spans,
-        names: Mapping[int, int],
+        self, text: str, pieces: list[Piece], begins: Spans, marked: Spans, names: Mapping[int, int]
     ) -> tuple[Trained, ...]:
         """Returns what the model writes: what the template marks, else from prompt to stop.
 
@@ -474,9 +467,8 @@ class Aligner:
             while begin is not None:  # again if a part of the answer is after a result
                 later = (p.start for p in pieces[bisect_left(starts, begin) :] if p.message > index)
                 end = min(limit, next(later, limit))
-                after = max(
-                    (p.end for p in here if begin <= p.end and p.start < end), default=begin
-                )
+                ends = (p.end for p in here if begin <= p.end and p.start < end)
+                after = max(ends, default=begin)
                 stop = self._stop.search(text, after, end)
                 other = stop or self._special.search(text, after, end)
                 until = other.end() if other else after
@@ -518,8 +510,7 @@ def _fit(form: _Form, leaves: list[Leaf], text: str) -> tuple[Spans | None, list
     if not text.startswith(literals[0]) or not (order or text == literals[0]):
         return None, order[:1]
     for n, i in enumerate(order):
-        literal = literals[n + 1]
-        is_there = False
+        literal, is_there = literals[n + 1], False
         for which in (form.filters[n], *range(len(FILTERS))):
             written = FILTERS[which](leaves[i].text)
             end = at + len(written)

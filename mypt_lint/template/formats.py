@@ -108,10 +108,8 @@ class Format:
         for expected, (at, is_marked) in zip(ours, marked, strict=False):
             if expected != is_marked:
                 where, mask = ("outside", "is") if expected else ("inside", "is not")
-                message = (
-                    f"at character {at}, {quoted(text.text[at:])} is {where} of "
-                    f"{{% generation %}}, and {mask} trained by the loss mask"
-                )
+                place = f"at character {at}, {quoted(text.text[at:])} is {where}"
+                message = f"{place} of {{% generation %}}, and {mask} trained by the loss mask"
                 yield Fault("MYP719", "mask", message)
                 return
 

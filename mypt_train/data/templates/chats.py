@@ -146,10 +146,9 @@ class ChatTemplates:
 
     def _cut_at_calls(self, episode: Episode) -> bool:
         """Returns whether turns of a chat become an episode for each call: these have no pieces."""
-        if self.history != "per-turn" or not self.dialect.adapter.prompted(episode.meta):
-            return False
-        turns = beginnings(episode, self.dialect.table, self.dialect.automaton)
-        return len(self.dialect.trained(episode, history=self.history)) > len(turns)
+        table, automaton = self.dialect.table, self.dialect.automaton
+        cut = self.dialect.trained(episode, history=self.history)
+        return self.history == "per-turn" and len(cut) > len(beginnings(episode, table, automaton))
 
     def find(self, keys: tuple[bytes, ...], line: bytes) -> tuple[Chat, list[Any]] | None:
         """Returns what is known of a line with these keys, and the values for its slots.

@@ -152,9 +152,11 @@ HEADERS = (
     "{% endfor %}} // space{% endif %}<|end|>{% endif %}{% set ns = namespace() %}{% for m in messages %}"
     "{% if m.role == 'user' %}<|start|>user<|message|>{{ m.content }}<|end|>{% elif m.role == 'tool' %}<|start|>functions."
     "{{ ns.name }} to=assistant<|channel|>commentary<|message|>{{ m.content | tojson }}<|end|>{% elif m.tool_calls %}"
-    "{% set ns.name = m.tool_calls[0].function.name %}SAID<|start|>assistant to=functions.{{ ns.name }}<|channel|>commentary json"
+    "{% set ns.name = m.tool_calls[0].function.name %}{% if m.reasoning_content and messages[loop.index:] | rejectattr('tool_calls') | "
+    "selectattr('role', 'eq', 'assistant') | list == [] %}<|start|>assistant<|channel|>analysis<|message|>{{ m.reasoning_content }}<|end|>"
+    "{% endif %}SAID<|start|>assistant to=functions.{{ ns.name }}<|channel|>commentary json"
     "<|message|>{{ m.tool_calls[0].function.arguments | tojson }}<|call|>{% elif m.role == 'assistant' %}{% if loop.last and "
-    "m.thinking %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}<|start|>assistant<|channel|>"
+    "m.reasoning_content %}<|start|>assistant<|channel|>analysis<|message|>{{ m.reasoning_content }}<|end|>{% endif %}<|start|>assistant<|channel|>"
     "final<|message|>{{ m.content }}{{ '<|return|>' if loop.last else '<|end|>' }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|start|>assistant{% endif %}"
 )
@@ -165,7 +167,7 @@ SAID = "{% if m.content %}<|start|>assistant<|channel|>commentary<|message|>{{ m
 
 @pytest.mark.parametrize("said", ["", SAID])
 def test_each_call_may_have_a_header(tmp_path: Path, said: str) -> None:
-    """As in gpt-oss: of two calls of a message the second is left out, and so are thoughts."""
+    """As in gpt-oss: a second call is left out, and thoughts before calls once the turn is answered."""
     template = HEADERS.replace("SAID", said)
     (tmp_path / "template.jinja").write_text(template, encoding="utf-8")
     derived = derive(ModelFolder(str(tmp_path / "template.jinja")), "toy", conversations=15)
@@ -188,4 +190,12 @@ def test_each_call_may_have_a_header(tmp_path: Path, said: str) -> None:
     assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == trained
     assert [f.code for f in d.check(RECORD)[1]] == ["MYP311"]  # two calls
     called["reasoning_content"] = "T"
-    assert [f.code for f in d.check(record)[1]] == ["MYP218"]
+    thinking, findings = d.check(record)
+    assert thinking is not None
+    assert findings == []
+    assert d.trained(thinking, history="official") == [episode]
+    step, whole = d.trained(thinking, history="per-turn")
+    record["messages"] = record["messages"][:2]
+    assert d.serialize(step) == compiled(template)(**record)[0].replace("STRFTIME", today)
+    assert "<|message|>T<|end|>" in d.serialize(step)
+    assert whole.messages == d.trained(episode, history="per-turn")[1].messages
