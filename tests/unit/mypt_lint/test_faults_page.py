@@ -51,8 +51,28 @@ def test_ground_truths_that_no_legal_call_matches(truth: dict[str, Any], fault: 
     assert faults.illegal(truth, SCHEMA) == fault
 
 
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    [
+        ({"type": "boolean", "default": False}, ""),
+        ({"type": "boolean", "default": "false"}, "the default 'false' is not of the type boolean"),
+        ({"type": "boolean", "default": ""}, ""),
+        ({"type": "array", "items": {"type": "string"}, "default": [None]}, ""),
+        ({"type": "array", "items": {"type": "string"}, "default": ["a"]}, ""),
+        ({"type": "string", "enum": ["a"], "default": "b"}, "the default 'b' is not in the enum"),
+        ({"type": "array", "enum": ["a"]}, "the enum has 'a', the type is array"),
+        ({"type": "string", "enum": ["a", None]}, ""),
+        ({"type": "any", "default": 1}, ""),
+    ],
+)
+def test_definitions_that_contradict_themselves(part: dict[str, Any], fault: str) -> None:
+    within = {"type": "object", "properties": {"x": {"type": "array", "items": part}}}
+    assert [*faults.contradictions(within)] == ([("x[]", fault)] if fault else [])
+
+
 def test_a_page(tmp_path: Path) -> None:
-    parameters = {"type": "dict", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    number = {"type": "integer", "default": "1"}
+    parameters = {"type": "dict", "properties": {"n": number}, "required": ["n"]}
     tools = [{"name": "count_up", "parameters": parameters}]
     (tmp_path / "possible_answer").mkdir()
     for category in faults.CATEGORIES:
@@ -74,6 +94,7 @@ def test_a_page(tmp_path: Path) -> None:
     text = " ".join(" ".join(lines).split())
     assert "For 8 of these calls" in text
     assert "| simple_python_1 | `count_up` | `n`: 'one\\|two' is not of the type integer |" in text
+    assert "| `count_up` | `n` | the default '1' is not of the type integer | 16 | " in text
     assert "| Demo | abc | 2 | " in text
     assert "arguments-misfit-myp353) | 1, 2 | " in text
     assert "myp366" not in text
