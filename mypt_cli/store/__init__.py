@@ -3,7 +3,7 @@
 Credentials come from the environment only (`AWS_*`, `GOOGLE_*`, `AZURE_*`); no message holds any.
 """
 
-from mypt_cli.store.backend import Entry
+from mypt_cli.store.remote import Entry
 from mypt_cli.store.store import Store, StoreError, find, locate
 from mypt_cli.urls import is_url, redacted
 

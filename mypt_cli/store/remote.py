@@ -9,9 +9,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from mypt_cli.store.backend import Entry, Fault
+Kind = Literal["missing", "changed", "denied", "refused", "transient"]
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -30,8 +31,36 @@ _LISTED = 1000
 _users: dict[str, int] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object: its key, its bytes, and its ETag.
+
+    The ETag is another one when the content is another one.
+    """
+
+    key: str
+    size: int
+    etag: str
+
+
+class Fault(Exception):
+    """A store did not do what it was asked to.
+
+    `kind` is "transient" where it may do so when it is asked again. `why` is for people, and holds
+    no text of the store's, which may hold credentials.
+    """
+
+    def __init__(self, kind: Kind, why: str = "") -> None:
+        super().__init__(why or kind)
+        self.kind: Kind = kind
+        self.why = why
+
+
 class Bucket:
-    """A bucket of `s3`, `gs` or `az`, or a server of `http` or `https`."""
+    """A bucket of `s3`, `gs` or `az`, or a server of `http` or `https`.
+
+    Keys have `/` between their parts. All methods raise Fault.
+    """
 
     def __init__(self, scheme: str, name: str) -> None:
         self._scheme = scheme
@@ -44,16 +73,19 @@ class Bucket:
             )
 
     def entries(self, folder: str) -> Iterator[Entry]:
+        """Yields all objects below a folder ("" for all), in any order."""
         with self._as_faults(listing=True):
             for some in self._obstore.list(self._store, folder or None, chunk_size=_LISTED):
                 for meta in some:
                     yield _entry(meta)
 
     def head(self, key: str) -> Entry:
+        """Returns what is known of an object."""
         with self._as_faults():
             return _entry(self._obstore.head(self._store, key))
 
-    def get(self, key: str, start: int, end: int | None) -> tuple[Entry, memoryview]:
+    def get(self, key: str, start: int, end: int | None) -> tuple[Entry, bytes | memoryview]:
+        """Returns the bytes from `start` to before `end`, and what is known of the object."""
         part = (start, end) if end is not None else {"offset": start}
         options = {"range": part} if start or end is not None else None
         with self._as_faults():

@@ -16,9 +16,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mypt_cli.errors import UsageError
-from mypt_cli.store.backend import Backend, Entry, Fault
 from mypt_cli.store.ranges import Ranges
-from mypt_cli.store.remote import Bucket
+from mypt_cli.store.remote import Bucket, Entry, Fault
 from mypt_cli.urls import fixed, is_pattern, matcher, parts, redacted
 
 T = TypeVar("T")
@@ -53,14 +52,14 @@ class Store:
     def __init__(
         self,
         root: str,
-        backend: Backend,
+        bucket: Bucket,
         *,
         prefix: str = "",
         tries: int = TRIES,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.root = root.rstrip("/") or root
-        self._backend = backend
+        self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._tries = tries
         self._sleep = sleep
@@ -88,7 +87,7 @@ class Store:
         Stores may list late: that an object is absent here proves nothing; `head` does.
         """
         under = (self._prefix + folder).strip("/")
-        entries = self._call(folder, lambda: list(self._backend.entries(under)))
+        entries = self._call(folder, lambda: list(self._bucket.entries(under)))
         entries.sort(key=lambda entry: entry.key)
         return [Entry(e.key[len(self._prefix) :], e.size, e.etag) for e in entries]
 
@@ -99,7 +98,7 @@ class Store:
 
     def head(self, key: str) -> Entry:
         """Returns the size and ETag of an object."""
-        entry = self._call(key, lambda: self._backend.head(self._prefix + key))
+        entry = self._call(key, lambda: self._bucket.head(self._prefix + key))
         return Entry(key, entry.size, entry.etag)
 
     def read(self, key: str, start: int = 0, end: int | None = None, *, etag: str = "") -> bytes:
@@ -110,12 +109,12 @@ class Store:
         return bytes(self._part(key, start, end, etag))
 
     def _part(self, key: str, start: int, end: int | None, etag: str) -> bytes | memoryview:
-        """Returns the bytes that `read` does, not copied from where the backend has them."""
+        """Returns the bytes that `read` does, not copied from where obstore has them."""
         if end is not None and end <= start:
             return b""
 
         def part() -> bytes | memoryview:
-            header, data = self._backend.get(self._prefix + key, start, end)
+            header, data = self._bucket.get(self._prefix + key, start, end)
             if etag and header.etag != etag:
                 raise Fault("changed")
             expected = max(min(header.size, header.size if end is None else end) - start, 0)

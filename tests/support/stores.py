@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mypt_cli.store import store
-from mypt_cli.store.backend import Backend, Entry, Fault
-from mypt_cli.store.remote import client_options
+from mypt_cli.store.remote import Bucket, Entry, Fault, client_options
 from mypt_cli.urls import parts
 
 
@@ -28,7 +27,7 @@ def put(root: str, key: str, data: bytes) -> None:
     obstore.put(from_url(root, **client_options(scheme, os.environ)), key, data)
 
 
-class LocalFiles:
+class LocalFiles(Bucket):
     """A folder whose files are objects. Stands in for a bucket."""
 
     def __init__(self, folder: str) -> None:
@@ -82,7 +81,7 @@ def _as_faults() -> Iterator[None]:
         raise Fault("refused", f"{error.strerror or error}; check the disk") from None
 
 
-class Faulty:
+class Faulty(Bucket):
     """Does what `backend` does, but for the calls whose number (from 1) is named.
 
     - `fails`: nothing is done, and an error comes.
@@ -90,7 +89,7 @@ class Faulty:
     """
 
     def __init__(
-        self, backend: Backend, *, fails: Iterable[int] = (), cuts: Iterable[int] = ()
+        self, backend: Bucket, *, fails: Iterable[int] = (), cuts: Iterable[int] = ()
     ) -> None:
         self.backend = backend
         self.fails, self.cuts = set(fails), set(cuts)
@@ -102,7 +101,7 @@ class Faulty:
             raise Fault("transient", "no answer")
         return self.calls
 
-    def entries(self, folder: str) -> Iterable[Entry]:
+    def entries(self, folder: str) -> Iterator[Entry]:
         self._count()
         return self.backend.entries(folder)
 
