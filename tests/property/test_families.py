@@ -60,7 +60,7 @@ def test_tables_of_families_are_short() -> None:
 def test_family(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is right, and equal to its official templates on conversations of its levels."""
     d = family.dialect
-    monkeypatch.setattr(mypt.own_format.check, "EPISODES", either(6, 200))
+    monkeypatch.setattr(mypt.own_format.check, "EPISODES", either(4, 200))
     if either(True, False):  # the tables of a decoder take seconds
         fine = mypt.own_format.check.Result("decoder", True, "not looked at")
         monkeypatch.setattr(mypt.own_format.check, "_generations", lambda *_: fine)
@@ -73,7 +73,7 @@ def test_family(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             continue
         with Renderings(model) as render:
             for name in family.levels:
-                seeds = range(-1, -1 - either(6, 200), -1)
+                seeds = range(-1, -1 - either(4, 200), -1)
                 level = prove(d, render, Level(name), seeds)
                 assert not level.unequal, (template, level.reason, level.differs)
                 assert level.equal > len(seeds) / 3, level.reason
@@ -95,7 +95,7 @@ def test_the_exported_template_says_the_same(family: Family) -> None:
     rendering = pytest.importorskip("transformers.utils.chat_template_utils")
     d = family.dialect
     made = chat_template(d)
-    some = family.records(either(5, 200))
+    some = family.records(either(3, 200))
     for record in [*some, *map(spaced, some)]:
         episode, _ = d.read(record)
         (text,), spans = rendering.render_jinja_template(

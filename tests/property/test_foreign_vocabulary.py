@@ -166,7 +166,7 @@ def test_every_generation_ends_legal(name: str, kind: str) -> None:
     made = decoder(kind, name)
     before = made.ids_of(prompt(name))
     known = {*made.dialect.tokenizer.ordinary, *made.dialect.tokenizer.special.values()}
-    for seed in range(either(4, 30)):
+    for seed in range(either(2, 30)):
         state = made.start(before, max_new_tokens=120)
         ids = [*before, *generated(made, state, random.Random(seed))]
         assert set(ids) <= known, "a special token that no tag uses is never offered"

@@ -13,7 +13,7 @@ from typing import TypeVar
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 THOROUGH = PROFILE != "quick"
 FULL = 40  # examples of a test that names no number, in `thorough`
-QUICK_SHARE = 8  # `quick` draws one example in so many, and at least QUICK_LEAST
+QUICK_SHARE = 10  # `quick` draws one example in so many, and at least QUICK_LEAST
 QUICK_LEAST = 4
 
 Choice = TypeVar("Choice")

@@ -73,7 +73,7 @@ def test_a_whole_answer_is_stop(server: Running, wanted: Any, temperature: float
     text, used = whole.choices[0].message.content, whole.usage.completion_tokens
     assert whole.choices[0].finish_reason == "stop"
     assert text == (json.dumps(json.loads(PERSON)) if wanted else TEXT)
-    for budget in range(used, used + either(12, 40)):
+    for budget in range(used, used + either(6, 40)):
         (choice,) = answer(budget).choices
         assert (choice.message.content, choice.finish_reason) == (text, "stop"), budget
     (cut,) = answer(used - 1).choices
