@@ -160,14 +160,16 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
     Raises ValueError for a role or part that the dialect does not have, for a mark with parts, and
     for a part inside a block that ends at the next tag.
     """
-    items, last = list(messages), ""
+    items, last, kind = list(messages), "", ""
     for message, following in zip_longest(items, items[1:]):
+        again = message.role == kind and table.closers[kind].name in table.resumed
+        kind = message.role * (message.role in table.closers)
         mark = table.marks.get(message.role)
         if mark is None:
             after = table.marks.get(following.role) if following is not None else None
             closed = after is None or message.role not in after.ends
-            role, attrs = message.role, message.attrs
-            events = _block(role, attrs, message.parts, message.at, table, closed=closed)
+            role, attrs, at = message.role, message.attrs, message.at
+            events = _block(role, attrs, message.parts, at, table, closed=closed, again=again)
             events = _joined(events, table, last) if table.followed else events
             last = TEXT if events[-1].terminal == TEXT else ""  # of a block that the next tag ends
             yield events
@@ -204,7 +206,7 @@ def _block(
     if opener is None:
         names = ", ".join([*table.openers, *table.marks])
         raise ValueError(f"{table.name} has no block or mark {kind!r}; it has {names}")
-    if table.leaders and parts:
+    if table.leaders and parts and not again:
         opener = table.leaders.get((kind, parts[0].kind), opener)
     closer, opening = table.closers.get(kind), attrs
     if attrs and closer is not None and closer.patterns:

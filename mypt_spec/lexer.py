@@ -42,7 +42,7 @@ from mypt_spec.bodies.strict_json import shortened
 from mypt_spec.episode import Attrs, Event, Place
 from mypt_spec.findings import Finding
 from mypt_spec.states import Stack, after_tag, before_tag
-from mypt_spec.table import STRAY, TEXT, IdSet, Piece, TokenTable
+from mypt_spec.table import STRAY, TEXT, IdSet, Piece, Terminal, TokenTable
 
 
 def lex(
@@ -75,7 +75,7 @@ def lex(
             terminal = table.terminals[table.join(name, TEXT if start > at else last)]
         elif terminal is not None and terminal.led:
             start = _led(text, at, start, terminal.spelling[0])
-        yield from _run(text, at, start, last, table, span)
+        yield from _run(text, at, start, last, table, span, terminal)
         at, last = end, terminal.name if terminal is not None else name
         if terminal is None:
             spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
@@ -100,14 +100,21 @@ def lex(
 
 def _run(
     text: str, at: int, end: int, last: str, table: TokenTable,
-    span: Callable[[int, int], tuple[int, int]],
+    span: Callable[[int, int], tuple[int, int]], following: Terminal | None = None,
 ) -> Iterator[Event]:  # fmt: skip
-    """Yields a run of text after the tag `last`, and the tags before it that have no spelling."""
+    """Yields a run of text after the tag `last`, and the tags before it that have no spelling.
+
+    One that goes on with a block is there before what the model writes, too: the tag `following`.
+    """
+    if (again := table.resumed.get(last)) is not None:
+        tag = following if at == end else None
+        if tag.by_model and tag.opens != again.opens if tag else text[at:end].strip():
+            yield Event(again.name, "", Place("", span(at, at + 1)))
     if at >= end:
         return
     if not last or any(mark.name == last for mark in table.marks.values()):
         for terminal in table.terminals.values():
-            if not terminal.spelling:
+            if not (terminal.spelling or terminal.again):
                 yield Event(terminal.name, "", Place("", span(at, at + 1)))
     yield Event(TEXT, text[at:end], Place("", span(at, end)))
 

@@ -129,8 +129,10 @@ def _check_blocks(stack: Stack, name: str, table: TokenTable) -> None:
         text = 'takes text where no block is open: a terminal before it needs "opens"'
         raise SpecError(f"{TEXT}: the grammar {text}, or the tag after it is not a closing tag")
     around = before_tag(stack, table, tag)
-    if tag.after and tag.again and (len(stack) < 2 or stack[-1] != tag.opens):
-        text = f"is between two {tag.opens!r} inside of a block, and the grammar has it elsewhere"
+    fits = len(stack) > 1 and stack[-1] == tag.opens if tag.spelling else not stack
+    if tag.after and tag.again and not fits:
+        place = " inside of a block" * bool(tag.spelling)
+        text = f"is between two {tag.opens!r}{place}, and the grammar has it elsewhere"
         raise SpecError(f"{name}: {text}")
     if tag.closes and not {*around[-1:]} & {*tag.ends}:
         inside = f"inside {around[-1]!r}" if around else "where no block is open"
@@ -245,6 +247,12 @@ def in_prompts(tag: Terminal) -> str:
     return replace(tag, spelling=tuple(piece for piece in tag.spelling if piece.prompts)).bare
 
 
+def resumed(state: int, automaton: Automaton, table: TokenTable) -> int:
+    """Returns the state in which the block that ended goes on, or the state itself."""
+    row = automaton.steps[state]
+    return next((row[t.name] for t in table.resumed.values() if t.name in row), state)
+
+
 def awaits_result(state: int, automaton: Automaton, table: TokenTable) -> bool:
     """Returns whether a result may come in a state, perhaps after the tags around it."""
     opener, rows = result_opener(automaton, table), automaton.steps
@@ -294,18 +302,18 @@ def turns(
     """
     marks = {terminal.name for terminal in table.marks.values()}
     opener = result_opener(automaton, table)
-    result = "" if opener is None else opener.name
+    again = {t.name for t in table.resumed.values()}
+    inner = {*marks, *again, opener.name if opener is not None else ""}
     states: list[int | None] = [automaton.start]
     for terminals in messages:
         states.append(None if states[-1] is None else automaton.run(terminals, states[-1]))
-    follows = [None if state is None else frozenset(automaton.steps[state]) for state in states]
+    follows = [None if s is None else automaton.steps[s].keys() - again for s in states]
     ends = [
         i
         for i in range(1, len(messages))
         if states[i] in automaton.accepts
-        and messages[i][0] not in marks
+        and messages[i][0] not in inner
         and not _answers(messages[i], table)
-        and messages[i][0] != result
     ]
     heads = [
         i

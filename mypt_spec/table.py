@@ -115,8 +115,9 @@ class Terminal:
     which it is. `joins` names the terminal that it is another spelling of: with white space before
     it, where it follows a text, or a tag that opens no block and does not end with one. With
     `after`, "text", it is so after a text alone, and another row may be for tags; with `first`,
-    after tags that open a block, too. If `after` is the
-    kind of block that it opens, it is written between two such blocks, and joins no terminal.
+    after tags that open a block, too. If `after` is the kind of block that it opens, it is written
+    between two such blocks, and joins no terminal; without a spelling, the second goes on with the
+    first, after its closing tag.
     `before` is the kind of block that the opened block begins with: such a row is another opening
     tag, written there alone. `stops` name the opening tags that end the block, which has no closing
     tag: a model that writes the block writes the first id of one, which is trained, and stops.
@@ -394,6 +395,11 @@ class TokenTable:
         return {t.opens: t for t in self.terminals.values() if t.again and not t.joins}
 
     @cached_property
+    def resumed(self) -> dict[str, Terminal]:
+        """Maps closing tags to the tag without a spelling with which a block goes on after them."""
+        return {self.closers[kind].name: t for kind, t in self.between.items() if not t.spelling}
+
+    @cached_property
     def leaders(self) -> dict[tuple[str, str], Terminal]:
         """Maps (kind, first inner kind) to the opening tag of a block that begins with another."""
         return {(t.opens, t.before): t for t in self.terminals.values() if t.before}
@@ -543,10 +549,11 @@ class TokenTable:
         return self._lexer(self.sentinels)
 
     def _lexer(self, special: dict[str, str] | None) -> re.Pattern[str]:
-        rows = [t for t in self.spellings if not t.joins]
-        rows.sort(key=lambda t: -len(t.shown))
+        rows = sorted((t for t in self.spellings if not t.joins), key=lambda t: -len(t.shown))
+        cores = [[p for p in t.spelling if p.kind != "space"] for t in self.terminals.values()]
+        single = {row[0].value for row in cores if len(row) == 1 and row[0].kind == "special"}
         forms = [(t.name, replace(t, spelling=t.spelling[t.led :])) for t in rows]
-        parts = {special[s] if special else s for s in self.special if s not in self._single_tags}
+        parts = {special[s] if special else s for s in self.special if s not in single}
         spelled = [(name, _first(t, special), pattern(t, special)) for name, t in forms]
         alone = enumerate(sorted(parts))
         spelled += [(f"{_ALONE}{i}", part[0], re.escape(part)) for i, part in alone]
@@ -559,12 +566,6 @@ class TokenTable:
             for name, first, body in spelled
         )
         return re.compile(f"[{firsts}](?:{'|'.join(alternatives)})")
-
-    @cached_property
-    def _single_tags(self) -> set[str]:
-        """Returns the single-id tags that are terminals by themselves, white space aside."""
-        rows = [[p for p in t.spelling if p.kind != "space"] for t in self.terminals.values()]
-        return {row[0].value for row in rows if len(row) == 1 and row[0].kind == "special"}
 
     @cached_property
     def tool_names(self) -> re.Pattern[str] | None:

@@ -221,10 +221,13 @@ def _rows(rows: list[dict[str, Any]], need: Need) -> list[dict[str, Any]]:
         if "space" in row:
             own = row | {"spelling": [{"space": row["space"], "exact": True}, *base["spelling"]]}
         own = {k: v for k, v in base.items() if k not in ("id", "also")} | own
+        nothing = {"spelling": [], "origin": "system", "loss": 0, "body_loss": 1}
+        own |= nothing if "resumes" in row else {}
         keys = ("opens", "joins", "after")
         twice = any(all(r.get(k) == own.get(k) for k in keys) for r in out)
         need(not twice, entry, f"another terminal joins {row['joins']}")
-        fine = "space" in row or own.get("origin") == "model" or own.get("body") == "template"
+        fine = own.get("origin") == "model" or own.get("body") == "template"
+        fine = fine or "space" in row or "resumes" in row
         need(fine, entry, _BETWEEN)
         out.append(own)
     return out
@@ -296,6 +299,7 @@ def _check_spellings(terminals: dict[str, Terminal], need: Need) -> None:
 def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
     """Checks that each block is opened and closed in one way."""
     blocks = {t.opens for t in terminals.values()}
+    closed = {kind for t in terminals.values() for kind in t.closing}
     usual = {o.opens: o for o in terminals.values() if not (o.joins or o.before or o.after)}
     for t in terminals.values():
         rows = [o for o in terminals.values() if not (o.joins or o.after)]
@@ -310,6 +314,8 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
         need(shut is None, t.name, text)
         for end in t.ends:
             need(end in blocks, t.name, f"closes {end!r}, which nothing opens")
+        text = f'"resumes" is of a block with a closing tag, and {t.opens!r} has none'
+        need(bool(t.spelling or not t.again or t.opens in closed), t.name, text)
         text = '"before" is of another opening tag of a block: the kind that it begins with, not '
         fine = not t.before or usual.keys() >= {t.opens, t.before}
         need(fine, t.name, f"{text}{t.before!r}")

@@ -66,9 +66,8 @@ class MessageBridge(Bridge):
         together = dialect.adapter.listed or (
             len(paths.get("call", ())) > 1 and not dialect.table.closers[paths["call"][-1]].both
         )
-        with_text = (
-            "call" not in paths or "said" in paths or _follows_text(paths["call"][-1], dialect)
-        )
+        with_text = "call" not in paths or "said" in paths or dialect.adapter.late is not False
+        with_text = with_text or _follows_text(paths["call"][-1], dialect)
         result = dialect.table.openers[paths["result"][-1]] if "result" in paths else None
         names_tool = result is not None and "name" in result.patterns
         with_id = result is not None and "id" in result.patterns

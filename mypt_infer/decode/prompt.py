@@ -15,7 +15,7 @@ from mypt_spec.encoder import run_ids, tag_ids, trail_ids
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
 from mypt_spec.parser import messages_of
-from mypt_spec.states import in_prompts, model_writes
+from mypt_spec.states import in_prompts, model_writes, resumed
 from mypt_spec.table import TEXT
 from mypt_spec.validator import Run
 
@@ -60,6 +60,8 @@ def start_state(
     for start in cuts:
         steps = dialect.automaton.steps[states[-1]] if states[-1] is not None else {}
         states.append(steps.get(start.event.terminal))
+    if states[-1] is not None:
+        states[-1] = resumed(states[-1], dialect.automaton, dialect.table)
     state, at, last = DEAD_STATE, len(cuts), _bound(dialect, tables, cuts, states)
     first = max(0, min(last, len(cuts) - _BACK))
     while first and states[first] is not None and states[first] not in tables.start:
@@ -160,6 +162,8 @@ def opening(
         return []
     table, tokenizer = dialect.table, dialect.tokenizer
     trail = trail_ids(ids[-1] if len(ids) else None, table, tokenizer)
+    if not heads[0].spelling:  # a block goes on after its closing tag
+        return trail
     event = Event(heads[0].name, in_prompts(heads[0]))
     header = trail + tag_ids(event, table, tokenizer, trail=False)
     return header + opening(dialect, [*ids, *header], without)

@@ -1,17 +1,8 @@
 """Makes an adapter of a dialect's `records.toml`, so that most formats need no code.
 
 Input is the text of the file, the token table and the automaton; output is an `Adapter`. A record
-holds a list of messages, and each `[[message]]` of the file says which block one role becomes:
-
-    begin = "bos"                  # a mark before the messages, which no record has
-    [[message]]
-    role = "assistant"             # the "role" in records
-    block = "assistant"            # the block of the grammar; by default, that of the role's name
-    keys = ["think", "content"]    # in this order; by default, only "content"
-    blocks = { think = "thought" } # the block of a key; by default, that of its name
-    optional = ["think"]           # by default, all keys but "content"
-    end = "stop"                   # a mark that follows the message
-    aliases = ["gpt"]              # other names of the role
+holds a list of messages, and each `[[message]]` of the file says which block one role becomes, by
+the keys that `grammar/records.schema.json` describes.
 
 "content" is the text of the block itself. Any other key is a block, inside that of the message
 where the grammar takes it there, else before or after it. A block that holds one call has the keys
@@ -317,6 +308,8 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
     late = source.get("text_after_results", False)
     fine = "call" in paths and paths.get("result", ("",))[0] == paths["answer"][0]
     need(fine or not late, '"text_after_results"', "needs calls, and results in the answer's block")
+    fine = late != "ended" or paths["answer"][0] in {t.opens for t in table.resumed.values()}
+    need(fine, '"text_after_results"', 'is "ended", and no row "resumes" the block of answers')
     texts = [p.value for t in table.terminals.values() for p in t.spelling if p.kind == "text"]
     system = system_text_of(source, texts, need)
     fine = system.mark in {"", *table.marks}

@@ -46,6 +46,7 @@ REFUSES = "is blank: the format refuses it"  # a text for a block with `blank = 
 # Metadata of an Episode's messages: ids of calls, and the other keys of the messages of results.
 IDS, NOTES = "call ids", "results"
 MESSAGES = "messages"  # all this of each message, where one block has several
+ENDED = "a text that is ended in prompts alone"
 LATE = "late"  # metadata of a block: of each message with calls, the text that is after results
 FRONT = "system"  # metadata of a question: the system message with which its text begins
 RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
@@ -165,13 +166,23 @@ def placed_late(
     return (pieces + late, []) if message.role == "tool" else (pieces, late)
 
 
-def with_early_texts(parts: list[tuple[str, Part]], late: list[str]) -> list[tuple[str, Part]]:
+def with_early_texts(
+    parts: list[tuple[str, Part]], block: Message, following: Message | None, late: bool | str
+) -> list[tuple[str, Part]]:
     """Returns the pieces of a block, texts after results before the calls: `placed_late` undone.
 
-    `late` are the texts that were read beside calls, of each message with calls.
+    If the turn goes on in the `following` block, or in an answer that is not there, the last text
+    is one of them. Raises ValueError where `late` says that only prompts end such a text.
     """
-    out, start, texts, text = list[tuple[str, Part]](), 0, iter(late), ""
-    kinds = ["", *(kind for kind, _ in parts), ""]
+    goes_on, early = (
+        following is not None and following.role == block.role,
+        block.meta.get(LATE, ()),
+    )
+    if goes_on and late != "ended":
+        raise ValueError(f"no record can say this: {ENDED}")
+    goes_on |= 0 < len(early) == len(block.meta.get(MESSAGES, ()))
+    out, start, texts, text = list[tuple[str, Part]](), 0, iter(early), ""
+    kinds = ["", *(kind for kind, _ in parts), "call" * goes_on]
     for (piece, part), before, after in zip(parts, kinds, kinds[2:], strict=False):
         if piece == "call" and before != "call":
             start, text = len(out), next(texts, "")

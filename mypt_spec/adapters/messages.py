@@ -1,30 +1,8 @@
 """Reads records of `messages` and `tools`, as OpenAI and TRL have them, into a dialect's blocks.
 
-The `records.toml` of a dialect says which block each piece of a record becomes:
-
-    shape = "messages"
-    begin = "bos"                       # a mark before the messages, which no record has
-    finish = "eos"                      # a mark that closes the last block, which no record has
-    text_after_results = true           # text beside calls; by default, it is before the calls
-    tools_before = "last"               # of the users: the one before whom they are; or "first", or
-                                        # "system": they are before the system message
-
-    [blocks]
-    system = "system"
-    tools = "system/tools"              # a block inside another
-    user = "user"
-    thought = "assistant/think"
-    answer = "assistant"
-    said = "commentary"                 # text beside calls; by default, where an answer is
-    call = "assistant/tool_call"
-    result = "user/tool_response"
-
-    [tools]
-    before = "Use these functions: "    # with the definitions, before the text of the first user
-    after = "\\n\\n"                      # before the system message, where tools are before it
-
-Options of a format's template are `[options]` and `[[option]]`, and `[system]` and `[defaults]` are
-about system messages; see `template_options`.
+The `records.toml` of a dialect says which block each piece of a record becomes, by the keys that
+`grammar/records.schema.json` describes; docs/custom_format.md has examples. Options of a format's
+template, and what it says of system messages, are those of `template_options`.
 
 A piece that is left out, and `developer`, is nothing that a record of the dialect can have. Pieces
 that are inside of the same block share it within a message; results that follow one another do,
@@ -35,6 +13,7 @@ has no place for, such as ids, is metadata of the Episode, so it returns to the 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader
@@ -114,7 +93,7 @@ class Messages(Adapter):
         tools_before: str = "first",
         intro: str = "",
         after_tools: str = "",
-        late: bool = False,
+        late: bool | str = False,
         options: TemplateOptions | None = None,
         system: SystemText | None = None,
     ) -> None:
@@ -123,7 +102,7 @@ class Messages(Adapter):
         self.begin, self.finish, self.tools_before = begin, finish, tools_before
         self.finished = finished_blocks(finish, table)
         self.intro, self.after_tools = intro, after_tools  # texts beside definitions of tools
-        self.late = late  # whether a text beside calls is after their results
+        self.late = late  # whether a text beside calls is after their results, "ended" there
         # One block has all that is said between two users, results too.
         self.turns = paths.get("result", ("",))[0] == paths["answer"][0]
         self.shared = {path[0] for path in paths.values() if len(path) > 1}
@@ -172,7 +151,7 @@ class Messages(Adapter):
                     extra += call_findings(
                         call["function"], at, types, self.table.literals, self.tagged
                     )
-        extra += late_weights((checked or {}).get("messages", ())) if self.late else ()
+        extra += late_weights((checked or {}).get("messages", ())) if self.late is True else ()
         extra += blanks((checked or {}).get("messages", ()), self.paths, self.table, self._piece)
         refused = any(finding.severity == "error" for finding in extra)
         return None if refused else checked, [*findings, *extra], lifted
@@ -237,7 +216,7 @@ class Messages(Adapter):
             self._add(blocks, Part("system", text, at=top), "head", Place())
         messages = with_thoughts(messages, self.options, record_options)
         heads, turn = -1 if leads else tools_before(messages, last=self.tools_before == "last"), 0
-        late = list[Part]()
+        late, ended = list[Part](), False
         for i, message in enumerate(messages):
             if message.role == "system" and self.system.question:
                 reader.findings += misplaced_system(reader.at(i, ROLE), i, fronted)
@@ -255,12 +234,13 @@ class Messages(Adapter):
                 text = self._opener("system").stripped(message.content)
                 source, prefix = "head", after_tools * bool(text)
             if self.turns:
-                goes_on = message.role == "tool" or (i > 0 and messages[i - 1].role == "tool")
-                source = turn = turn if goes_on else i
+                answered = i > 0 and messages[i - 1].role == "tool" and not ended
+                source = turn = turn if message.role == "tool" or answered else i
             start = len(blocks)
             pieces = [*self._split(message, i, reader, prefix)]
             if self.late:
                 pieces, late = placed_late(pieces, late, message, messages[i + 1 : i + 2])
+                ended = self.late == "ended" and message.role == "tool" and len(pieces) > 1
             for piece in pieces:
                 self._add(blocks, piece, source, reader.at(i, ROLE))
             self._vanished(message, i, record, options, reader)
@@ -417,19 +397,21 @@ class Messages(Adapter):
         rank = len(_SPOKEN)  # of the last piece of the open message; above all where none is open
         questions, fronted = 0, -1  # since the tools; the index of that with the system message
         types, body = NO_TYPES, self._opener("tools").body if "tools" in self.paths else ""
-        for message in episode.messages:
+        for message, following in zip_longest(episode.messages, episode.messages[1:]):
             if message.role in table.marks:
                 continue
             meta = dict(message.meta)
             # The first of a message's blocks has the ids; calls may be blocks by themselves.
             ids = iter(meta.pop(IDS)) if IDS in meta else ids
             results, metas = (iter(meta.pop(key, ())) for key in (NOTES, MESSAGES))
-            front, some, late = meta.pop(FRONT, None), meta.pop(_TOOLS, []), meta.pop(LATE, [])
+            front, some, _ = meta.pop(FRONT, None), meta.pop(_TOOLS, []), meta.pop(LATE, [])
             texts = iter(definitions.blocks_of(some, body, table.literals) if some else ())
             meta.pop(WEIGHTS, None)
             current: dict[str, Any] | None = None
             parts = self._parts(message)
-            for piece, part in with_early_texts(parts, late) if self.late else parts:
+            if self.late:
+                parts = with_early_texts(parts, message, following, self.late)
+            for piece, part in parts:
                 if piece == "tools":
                     some, text = next(texts, ([], ""))
                     same = some and text == part.text
@@ -560,5 +542,5 @@ def _(adapter: Messages, opt_out: str = "") -> Splitter:
         return Splitter()
     body = adapter._opener("tools").body if "tools" in paths else ""
     out = MessageSplitter(free, table, body, opt_out, indented=bool(adapter.intro))
-    out.only_chats |= adapter.late
+    out.only_chats |= adapter.late is not False
     return out

@@ -1,46 +1,9 @@
 """Knows the options of a format's chat template, which a record gives as `chat_template_kwargs`.
 
 Input: the `[options]` and `[[option]]` of a dialect's `records.toml`, and the options of a record.
-Output: the text that the template writes for them, and findings about those that it does not have:
-
-    [options]
-    block = "system"                # its text begins with that of the options
-    system = "developer"            # where a system message is then; by default, after that text
-    always = true                   # the text is also there where a record gives no option
-
-    [[option]]
-    name = "reasoning_effort"
-    values = ["low", "medium", "high"]
-    default = "medium"              # for a record that gives other options with a text
-    text = "Reasoning: {}\\n"
-
-    [[option]]                      # without a name: its text is there where that of another is
-    tools = true                    # but only in records with tools; false: without them
-    system = false                  # and only in those without a system message; true: with one
-    text = "Call them in the channel commentary."
-
-    [[option]]
-    name = "builtin_tools"
-    lists = { python = "A tool that runs code.\\n" }   # the value is a list of these keys
-    text = "# Tools\\n{}"
-
-    [[option]]
-    name = "enable_thinking"
-    values = [true, false]
-    empty_thought = false           # with this value, prompts end with an empty thought
-
-The file also says where system messages are: see `SystemText`.
-
-    [system]
-    question = "first"              # in the text of the first question, or of the "last"
-    after = "\\n\\n"                  # between it and the question; `before` is a text before it
-    strip = "right"                 # what that question loses; by default, what all questions do
-
-    [defaults]
-    system = "You are helpful."     # the system message of a record that has none
-    system_with_tools = ""          # the same beside tools; by default, that above
-    without_system = "plain"        # a mark in place of the block of system messages, without one
-    thought = ""                    # the thought of an assistant message that has none
+Output: the text that the template writes for them, and findings about those that it does not have.
+`SystemText` is what `[system]` and `[defaults]` say. `grammar/records.schema.json` describes the
+keys, docs/custom_format.md has examples.
 
 Any other option has values of any text. An option without `text` and `empty_thought` may be given,
 and changes nothing.

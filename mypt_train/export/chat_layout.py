@@ -44,7 +44,7 @@ class ChatLayout:
     after: str = ""
     tools_before: str = "first"
     after_tools: str = ""
-    late: bool = False
+    late: bool | str = False
     empty: bool = False
     told: str = ""
     inline: dict[str, str] = field(default_factory=dict)

@@ -59,7 +59,7 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     fields = (
         f'state={start}, open="", key="", last="", mark="", said="", trained=0, out=[], '
         "told='', front='', waiting=[], tools=0, turn=0, answered=false, again=false, "
-        "next=false, given=false, final=false, late=[]"
+        "next=false, given=false, final=false, late=[], resumed=''"
     )
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
     path = layout.paths.get("tools")
@@ -122,7 +122,9 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "always_thinks": int(layout.options.always_thinks),
         "only_prompts": int(layout.options.only_prompts),
         "turns": int(layout.turns),
-        "late": int(layout.late),
+        "late": int(layout.late is not False),
+        "ended": int(layout.late == "ended"),
+        "resumed": int(layout.paths["answer"][0] in table.between),
         "told": layout.told,
         "default_system": [layout.system.default, layout.system.default_with_tools],
         "absent": table.marks[layout.system.mark].name if layout.system.mark else "",

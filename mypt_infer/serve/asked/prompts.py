@@ -21,6 +21,8 @@ from mypt_spec import Dialect, Finding
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.encoder import encode_events
 from mypt_spec.episode import Episode, Event
+from mypt_spec.states import resumed
+from mypt_spec.table import TEXT
 
 _SHAPE = "openai"
 _LOST, _UNKNOWN = "MYP114", "MYP361"
@@ -133,10 +135,11 @@ class Prompter:
         """Returns a prompt without what ends the turn, where results are inside of the answer."""
         table, tokenizer, result = self.dialect.table, self.dialect.tokenizer, self.format.result
         events, _ = self.dialect.lex_ids(ids)
-        if result is None or self.format.model_writes[state_after(self.dialect, events)]:
+        state = resumed(state_after(self.dialect, events), self.dialect.automaton, table)
+        if result is None or self.format.model_writes[state]:
             return ids
-        closer = table.closers[result.opens].name
-        ends = [at for at, event in enumerate(events, 1) if event.terminal == closer]
+        closer = table.closers[result.opens].name  # or a text is after the results
+        ends = [at for at, event in enumerate(events, 1) if event.terminal in (closer, TEXT)]
         # Of tags of plain text, the ids of the last one are with what comes after it.
         return encode_events(events[: ends[-1]], table, tokenizer).ids.tolist() if ends else ids
 
