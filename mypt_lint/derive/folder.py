@@ -180,12 +180,16 @@ def _grammar(name: str, shape: Shape) -> str:
             rules["user"] += " ANSWER_OPEN"
             rules |= {n: rules[n].removeprefix("ANSWER_OPEN ") for n in ("answer", "asked")}
         if tools.late:
-            asked, end = rules.pop("asked").removeprefix(f"{thought} "), f" {ends['answer']}"
-            step, after = f"{asked} results TEXT*", f"(TEXT* | step+ | step* thinking TEXT+){end}"
-            after = after if thought else f"(TEXT* | step+){end}"
+            rules["asked"], end = rules["asked"].removeprefix(f"{thought} "), ends["answer"]
+            resumes = "ANSWER" in tools.between
+            more = ["thinking"] * bool(thought) + ["resumed"] * resumes
+            done = "resulted TEXT*" if tools.late != "ended" else "resulted"
+            after = f"({' | '.join(['resulted', *more])})? TEXT* {end}"
             rules |= dict.fromkeys(("turn", "last"), f"user {thought} {after}")
-            rules |= {"step": f"{step} {thought}"}
-            rules |= {"thinking": f"{step} thought"} if thought else {}
+            rules["resulted"] = f"({' | '.join([done, *more])})? asked results"
+            some = f"({done} | resumed)" if resumes else done
+            rules |= {"thinking": f"{some} thought"} if thought else {}
+            rules |= {"resumed": f"resulted TEXT+ {end} ANSWER_AGAIN"} if resumes else {}
     if shape.ends and "answer" in ends:  # in place of END
         rules["final"] = f"{rules['answer'].removesuffix(ends['answer'])}TAIL"
         final = {"last": rules["last"].replace("answer", "final")} if tools else {}
@@ -265,7 +269,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
         rows.append(row | _given(after="text" * (not same), first=same and piece == "call"))
     for piece, literal in shape.tools.between.items() if shape.tools is not None else ():
         row = {"name": f"{piece}_AGAIN", "joins": f"{piece}_OPEN"}
-        rows.append(row | {"spelling": pieces(literal, special)})
+        tag: dict[str, Any] = {"spelling": pieces(literal, special)}
+        rows.append(row | (tag if literal else {"resumes": True}))
     for closer, (end, closed) in _closers(shape).items():
         spelling = pieces(closer, special)
         own = shape.tools.end if shape.tools and "call" in closed else shape.answer.closer
@@ -301,7 +306,8 @@ def _records(shape: Shape) -> str:
     if (tools := shape.tools) is not None:
         leads = "system" * (tools.place in ("before", "head", "system"))
         before = "last" if tools.place.startswith("last") else leads
-        out += _rows(_given(tools_before=before, text_after_results=tools.late))
+        late = "ended" if tools.late == "ended" else tools.late != ""
+        out += _rows(_given(tools_before=before, text_after_results=late))
         texts |= {"before": tools.definitions.opener} if tools.place.endswith("question") else {}
         texts |= {"after": tools.beside} if tools.place == "before" and tools.beside else {}
     defaults = {} if shape.default is None else {"system": shape.default}

@@ -82,8 +82,8 @@ class ToolsLearner:
         tools = Tools(*(definitions + calls[:4] + self._results(calls[4])))
         tools, end = replace(self._first(tools), end=self.end), self.shape.answer.closer
         waits = tools.one_block and not calls[4].endswith(end)
-        late = waits and self._text(steps()).replace(_A, _X + _A) == self._text(steps(_X))
-        tools = replace(tools, after_tool=self.after_tool, said=self.said, waits=waits, late=late)
+        tools = replace(tools, after_tool=self.after_tool, said=self.said, waits=waits)
+        tools = replace(tools, late=self._late(end) if waits else "")
         written = [_T in (self.render.text(_THINKING[:n], TOOLS) or "") for n in (2, 4)]
         tools = replace(tools, answered=self.shape.drops and written == [True, False])
         if tools.one_block and not (waits or tools.call.closer.endswith(end)):
@@ -100,6 +100,15 @@ class ToolsLearner:
             blank = blank and shape.system.blank
             shape = replace(shape, system=replace(shape.system, blank=blank, lead=self.lead))
         return replace(shape, tools=tools)
+
+    def _late(self, end: str) -> str:
+        """Returns where a text beside calls is ended, if it is after their results, else ""."""
+        without, text = self._text(steps()), self._text(steps(_X))
+        prompt = self.render.text(steps(_X)[:-1], TOOLS, "prompt") or ""
+        is_over = end.strip() != "" and prompt.endswith(_X + end)
+        if is_over and text == without.replace(_A, _X + end + _A):
+            return "ended"
+        return ("prompts" if is_over else "joined") * (text == without.replace(_A, _X + _A))
 
     def _text(self, probe: Probe) -> str:
         text = self.render.text(probe, TOOLS)

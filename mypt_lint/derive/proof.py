@@ -17,7 +17,7 @@ from mypt_spec.adapters.template_options import KEY
 from mypt_spec.episode import events_of
 from mypt_spec.history import official
 from mypt_spec.patch import in_common
-from mypt_spec.states import in_prompts, result_opener
+from mypt_spec.states import in_prompts, result_opener, resumed
 
 _COMPARED = 10  # conversations of a level whose masks and ids are compared
 
@@ -104,6 +104,8 @@ def prove(
         closer = dialect.table.closers.get(episode.messages[-1].role)
         is_over = closer and closer.bare.strip() and prompt.rstrip().endswith(closer.bare.strip())
         if not how and is_over and prompt != ours:
+            ours = _begun(dialect, record | {"messages": messages[:-1]})
+        if not how and is_over and prompt != ours:
             level.refused["the template's prompt ends the turn of the model"] += 1
             continue
         how = how or _difference("the prompt", ours, prompt)
@@ -170,6 +172,15 @@ def _prompt(dialect: Dialect, episode: Episode) -> str:
     steps = {} if state is None else machine.steps[state]
     opened = [row for n in steps if (row := table.terminals.get(n)) and row.opens]
     return prompt + "".join(in_prompts(row) for row in opened if row.body_loss and not row.by_model)
+
+
+def _begun(dialect: Dialect, record: dict[str, Any]) -> str:
+    """Returns the text of a conversation that ends before an answer, if one may go on there."""
+    begun = official(_episode(dialect, record), dialect.table)
+    events = list(events_of(begun.messages, dialect.table))
+    state, machine = dialect.automaton.run(event.terminal for event in events), dialect.automaton
+    goes_on = state is not None and resumed(state, machine, dialect.table) != state
+    return "".join(event.text for event in events) * goes_on
 
 
 def _masked(dialect: Dialect, aligned: Aligned, episode: Episode) -> str:

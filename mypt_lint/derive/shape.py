@@ -53,7 +53,8 @@ class Tools:
     or it, begin with `head`: its first text only if there are tools, its last if there are none.
     White space parts calls from a text, if `first` also from the header of the answer, and
     `after_call` ends one and opens the next (None: there is none); so does `after_tool` with
-    definitions. With `late`, a text beside calls is after their results. Results are `inside` of a
+    definitions. With `late`, a text beside calls is after their results; it is "ended" as an answer
+    is, in "prompts" alone, or else one text with what follows. Results are `inside` of a
     question's block, or of one for all `results` of a message; or they are blocks; or a turn is
     `one_block`, with all results and answers; if it `waits`, a model stops at the tag of a result.
     The opener of a call without tags has its name, `NAME`, and its closer ends the answer, too.
@@ -79,7 +80,7 @@ class Tools:
     one_block: bool
     first: bool = False
     waits: bool = False
-    late: bool = False
+    late: str = ""
     after_tool: str = ""
     end: str = ""
     answered: bool = False
@@ -94,9 +95,11 @@ class Tools:
 
     @property
     def between(self) -> dict[str, str]:
-        """Returns what ends a call, or a definition, and opens the next, in one tag."""
+        """Returns what ends a call, or a definition, and opens the next, in one tag; and nothing
+        for an answer that goes on after its closing tag."""
         call = (self.after_call or "") * (self.again == "CALL_AGAIN")
-        return {p: text for p, text in (("CALL", call), ("TOOLS", self.after_tool)) if text}
+        tags = {p: text for p, text in (("CALL", call), ("TOOLS", self.after_tool)) if text}
+        return tags | ({"ANSWER": ""} if self.late in ("ended", "prompts") else {})
 
 
 @dataclass(frozen=True, slots=True)

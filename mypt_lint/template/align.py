@@ -465,8 +465,9 @@ class Aligner:
             here = [p for p in here if p not in repeated]
             begin: int | None = start
             while begin is not None:  # again if a part of the answer is after a result
-                later = (p.start for p in pieces[bisect_left(starts, begin) :] if p.message > index)
-                end = min(limit, next(later, limit))
+                later = pieces[bisect_left(starts, begin) :]
+                results = (p.start for p in later if p.message > index or p in repeated)
+                end = min(limit, next(results, limit))
                 ends = (p.end for p in here if begin <= p.end and p.start < end)
                 after = max(ends, default=begin)
                 stop = self._stop.search(text, after, end)

