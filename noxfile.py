@@ -205,6 +205,17 @@ def bench(session: nox.Session) -> None:
         session.run("python", "-m", f"bench.{name}")
 
 
+@nox.session
+def speed(session: nox.Session) -> None:
+    """Time linting, preparing and decoding beside what others use, in one run.
+
+    Takes a quarter of an hour on an idle core. Other linters need environments of their own:
+    `nox -s speed -- --rivals FOLDER` names the folder of their commands.
+    """
+    session.install("-e", ".[dev]", "xgrammar", "dashscope", "renderers", "trl>=1.16", "datasets")
+    session.run("python", "-m", "bench.side", *session.posargs)
+
+
 @nox.session(reuse_venv=True)  # with the model folder in it
 def real(session: nox.Session) -> None:
     """Run the whole job on a real model, or a part of it: nox -s real -- --quick.

@@ -69,9 +69,9 @@ for line in open(sys.argv[2], encoding="utf-8"):
 KINDS = ("chats", "calls", "tools")
 
 
-def made_folder(here: Path) -> Path:
-    """Writes the folder of a model on GPT-2's vocabulary."""
-    dialect = mypt_spec.dialect("chatml")
+def made_folder(here: Path, dialect: mypt_spec.Dialect | None = None) -> Path:
+    """Writes the folder of a model with a dialect's vocabulary: without one, chatml on GPT-2's."""
+    dialect = dialect or mypt_spec.dialect("chatml")
     content = {
         "tokenizer.json": json.dumps(tokenizer_json(dialect)),
         "tokenizer_config.json": json.dumps(tokenizer_config(dialect, padding(dialect))),
@@ -83,11 +83,17 @@ def made_folder(here: Path) -> Path:
     return here
 
 
-def times(command: list[str], cache: Path) -> tuple[float, float]:
-    """Returns the processor time of a command and its children, and the time by the clock."""
+def times(command: list[str], cache: Path, codes: tuple[int, ...] = (0,)) -> tuple[float, float]:
+    """Returns the processor time of a command and its children, and the time by the clock.
+
+    Raises CalledProcessError if it does not end with one of `codes`.
+    """
     env = os.environ | {"XDG_CACHE_HOME": str(cache), "TOKENIZERS_PARALLELISM": "false"}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
+    null = subprocess.DEVNULL
+    done = subprocess.run(command, check=False, env=env, stdout=null, stderr=null)
+    if done.returncode not in codes:
+        raise subprocess.CalledProcessError(done.returncode, command)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return spent, time.perf_counter() - began
