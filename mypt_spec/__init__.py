@@ -18,15 +18,21 @@ True
 '<myPT_assistant>Hello.</myPT_assistant><myPT_eot>'
 """
 
-from mypt_spec.automaton import Automaton
-from mypt_spec.dialect import Dialect, dialect, dialects, load
-from mypt_spec.encoder import Encoded
-from mypt_spec.episode import Episode, Event, Message, Part
-from mypt_spec.findings import Finding, Fix
-from mypt_spec.rules import Limits
-from mypt_spec.table import SpecError
-from mypt_spec.tokenizer.tokenizer import Tokenizer
-from mypt_spec.tokenizer.vocabulary import VocabularyError
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mypt_spec.automaton import Automaton
+    from mypt_spec.dialect import Dialect, dialect, dialects, load
+    from mypt_spec.encoder import Encoded
+    from mypt_spec.episode import Episode, Event, Message, Part
+    from mypt_spec.findings import Finding, Fix
+    from mypt_spec.rules import Limits
+    from mypt_spec.table import SpecError
+    from mypt_spec.tokenizer.tokenizer import Tokenizer
+    from mypt_spec.tokenizer.vocabulary import VocabularyError
 
 __all__ = [
     "Automaton", "Dialect", "Encoded", "Episode", "Event", "Finding", "Fix", "Limits", "Message",
@@ -34,3 +40,36 @@ __all__ = [
     "Tokenizer", "VocabularyError", "dialect", "dialects", "load",
 ]  # fmt: skip
 __version__ = "0.3.0"
+_NAMES = {
+    "automaton": ["Automaton"],
+    "dialect": ["Dialect", "dialect", "dialects", "load"],
+    "encoder": ["Encoded"],
+    "episode": ["Episode", "Event", "Message", "Part"],
+    "findings": ["Finding", "Fix"],
+    "rules": ["Limits"],
+    "table": ["SpecError"],
+    "tokenizer.tokenizer": ["Tokenizer"],
+    "tokenizer.vocabulary": ["VocabularyError"],
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+class _Package(ModuleType):
+    """Loads a name at its first use, so that a command loads only what it needs.
+
+    `dialect` stays the function when the module of that name is loaded.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        setattr(self, name, value)
+        return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "dialect" or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

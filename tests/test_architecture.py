@@ -318,11 +318,27 @@ def test_importing_the_package_loads_little() -> None:
     code = "import mypt_spec, sys; d = mypt_spec.dialect('mypt'); d.parse('x'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", "import mypt_spec, sys; print(*sys.modules)"], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
     heavy = {"torch", "tiktoken", "numpy", "lark", "rich", "msgspec", "jsonschema_rs", "regex"}
-    assert not heavy & set(loaded.stdout.split())
+    assert not (heavy | {"mypt_spec.dialect", "mypt_spec.findings"}) & set(loaded.stdout.split())
     used = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert not (heavy - {"lark"}) & set(used.stdout.split()), "reading needs no vocabulary"
+
+
+def test_the_package_loads_each_name_at_its_first_use() -> None:
+    """The module `dialect`, loaded before or after, does not hide the function."""
+    code = """
+from mypt_spec.dialect import Dialect
+from mypt_spec import dialect
+import mypt_spec
+print(mypt_spec.dialect is dialect and mypt_spec.Dialect is Dialect, type(dialect).__name__)
+print(len({getattr(mypt_spec, name) for name in mypt_spec.__all__}) == len(mypt_spec.__all__))
+mypt_spec.Finding, mypt_spec.Dialekt
+"""
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert run.stdout.splitlines() == ["True function", "True"]
+    assert "AttributeError: module 'mypt_spec' has no attribute 'Dialekt'" in run.stderr
 
 
 def test_files_are_short() -> None:
