@@ -7,7 +7,7 @@ to conversion. Nothing here is repaired: arguments and tools are as they were gi
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_spec.bodies.members import Member, Members
 from mypt_spec.bodies.strict_json import unescape
@@ -18,8 +18,7 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # that the APIs of model servers
 _HARMLESS = {"MYP103", "MYP112"}  # an unknown key: the rest is read all the same
 
 
-@dataclass(frozen=True, slots=True)
-class JsonText:
+class JsonText(NamedTuple):
     """A JSON text that holds a value, and the pointer of the value in it.
 
     The text begins at the code point `start` of the string of the record.
@@ -61,8 +60,7 @@ class Text:
     weight: float | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A call of a tool; `arguments` are a JSON text or a JSON value, None without the key."""
 
     name: Text
@@ -101,8 +99,7 @@ class Message:
         return self.joint.join([text.text for text in self.content or ()])
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(NamedTuple):
     """A declared tool. `parameters` is the JSON Schema of its arguments, as given.
 
     `value` is the whole declaration. Where the tools are JSON text, `at` and all pointers below are

@@ -93,15 +93,14 @@ def _tools(body: str, start: int, at: str) -> Iterator[Tool]:
     for begin, piece in pieces:
         for tool in Reader().tools(piece, at) or ():
             name, schema = tool.name, tool.parameters
-            yield replace(
-                tool,
+            yield tool._replace(
                 name=name and replace(name, outer=_moved(name.outer, begin)),
                 parameters=schema and replace(schema, outer=_moved(schema.outer, begin)),
             )
 
 
 def _moved(outer: JsonText | None, start: int) -> JsonText | None:
-    return outer and replace(outer, start=start)
+    return outer and outer._replace(start=start)
 
 
 def _with_calls(

@@ -239,10 +239,10 @@ class Dialect:
 
     def mask(self, episode: Episode, name: str) -> Mask:
         """Returns the mask of a name for an Episode. Raises ValueError where `encode` does."""
-        mask = replace(Mask.from_name(name), prompted=self.adapter.prompted(episode.meta))
+        mask = Mask.from_name(name)._replace(prompted=self.adapter.prompted(episode.meta))
         if mask.failed_calls:
             return mask
-        return replace(mask, failed=frozenset(self.failed_calls(episode)))
+        return mask._replace(failed=frozenset(self.failed_calls(episode)))
 
     def failed_calls(self, episode: Episode) -> dict[int, Place]:
         """Returns the blocks of calls whose results say that a call failed: numbers and places."""

@@ -46,8 +46,7 @@ KINDS = frozenset({"call", "answer", "thought"})
 """The kinds of what a model writes. Each token is of one of them; see `_kinds`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
+class Mask(NamedTuple):
     """Which tokens of an episode are trained. `str(Mask.from_name(n)) == n` for a canonical name.
 
     - `blocks`: "model" trains what the token table says. "trl" trains all in the outermost blocks

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 SEVERITIES = ("info", "warning", "error")
 SEES = ("structure", "text", "episode", "none")
@@ -86,8 +86,7 @@ def with_help(finding: Finding) -> Finding:
     return replace(finding, message=finding.message + hint)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A row of `rules/rules.toml`, whose head says what the columns mean.
 
     `sees` is one of SEES. A rule whose row does not have it may look at anything. `group` is a word

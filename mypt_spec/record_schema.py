@@ -35,7 +35,7 @@ import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_spec.bodies.strict_json import (
     HELP,
@@ -123,8 +123,7 @@ def wrong_parts(value: dict[str, Any], text: object) -> str:
     return next(filter(None, wrong), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One key of a record or message. `kind` is one of the constants above.
 
     `inline`: kinds of block that may be inside the string, as tags. `items`: the schema of the

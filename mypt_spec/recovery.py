@@ -32,6 +32,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
+from typing import NamedTuple
 
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Event
@@ -76,8 +77,7 @@ _Node = tuple[int, int, int]
 _Edge = tuple[float, _Node, _Edits]
 
 
-@dataclass(frozen=True, slots=True)
-class RepairSearch:
+class RepairSearch(NamedTuple):
     """A search for the repair of event `at`, refused in `state` inside of block `inside`.
 
     `inside` is "" between blocks. With `spaces`, white space between blocks means nothing.

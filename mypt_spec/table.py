@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 TEXT = "TEXT"
 END = "$END"
@@ -81,8 +81,7 @@ class IdSet:
         return ", ".join(ranges) + ", ..." * (len(self.ranges) > 3) or "not known"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """One piece of a terminal's spelling.
 
     `kind` is "special" (one id), "text" (plain text), "space" (white space) or "attr" (an
@@ -242,8 +241,7 @@ class Terminal:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
+class Mistake(NamedTuple):
     """A name for a refusal; the comment above `[[mistake]]` in mypt's tokens.toml explains it."""
 
     code: str
@@ -254,8 +252,7 @@ class Mistake:
     help: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredVocabulary:
+class RequiredVocabulary(NamedTuple):
     """The vocabulary that a table is made for, in place of GPT-2's.
 
     `kind` is what its file is, `file` the path from the table's folder ("" where a user names it),
@@ -270,8 +267,7 @@ class RequiredVocabulary:
     special: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """What the official template writes of earlier turns.
 
     Blocks of the kinds `drops` are left out of all turns but the last, or lose their texts, if it
@@ -291,6 +287,9 @@ class History:
     leaves_empty: bool = False
     each: bool = False
     answered: bool = False
+
+
+_NO_HISTORY = History()
 
 
 @dataclass(frozen=True)
@@ -334,7 +333,7 @@ class TokenTable:
     bare_end: bool = False
     composed: bool = False
     spaced: bool = False
-    history: History = History()
+    history: History = _NO_HISTORY
 
     def with_vocabulary(self, base: str, ordinary: IdSet, ids: Mapping[str, int]) -> TokenTable:
         """Returns the same table on another base vocabulary, which has these ids of text.

@@ -205,7 +205,7 @@ def as_prepared(items: Iterable[Item], history: str, mask: str) -> Iterator[Item
     the dialect says.
     """
     if history == "per-turn":
-        mask = str(replace(Mask.from_name(mask), last=True))
+        mask = str(Mask.from_name(mask)._replace(last=True))
     for item in items:
         if item.episode is None or item.segments is None:
             yield item

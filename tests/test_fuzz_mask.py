@@ -51,7 +51,7 @@ def faults(d: Dialect) -> dict[tuple[str, str], Plant]:
         if terminal.opens:
             out[name, "body_loss"] = row(name, body_loss=1 - terminal.body_loss)
         if terminal.trail:
-            trained = tuple(replace(piece, loss=1) for piece in terminal.spelling)
+            trained = tuple(piece._replace(loss=1) for piece in terminal.spelling)
             out[name, "trained white space"] = row(name, spelling=trained)
     ids = d.tokenizer.special
     for one, other in zip(list(ids), list(ids)[1:], strict=False):

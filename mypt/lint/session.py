@@ -11,9 +11,9 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
@@ -161,8 +161,7 @@ def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None
     return baseline.read(path) if path else frozenset()
 
 
-@dataclass(frozen=True)
-class _Session:
+class _Session(NamedTuple):
     """One run: its options, its plan, and the keys that the baseline knows."""
 
     options: argparse.Namespace

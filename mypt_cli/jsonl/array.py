@@ -15,7 +15,6 @@ with line ends a missing quote spoils one record, and not all that follow.
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from mypt_cli.jsonl.blocks import HEAD, Block, Origin, Unfinished
 from mypt_cli.jsonl.compression import BrokenDataError, FileReader
@@ -87,7 +86,7 @@ class _Cutter:
 
     def complete_blocks(self, position: int) -> Iterator[Block]:
         self.flush()
-        yield from [replace(block, position=position, kind="array") for block in self.out]
+        yield from [block._replace(position=position, kind="array") for block in self.out]
         self.out = []
 
     def flush(self) -> None:

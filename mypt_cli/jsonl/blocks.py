@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, NamedTuple
 
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.compression import CHUNK, BrokenDataError, FileReader, gather, unpack
@@ -75,8 +75,7 @@ class Source:
             raise unreadable(self.path, error) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """The place of a record that is no line of its file: in a JSON array.
 
     `row` and `column` are those of its first character, from 1; `raw` is its bytes in the file.
@@ -87,8 +86,7 @@ class Origin:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     r"""Whole lines, each with its `\n` (the last line of a source may lack it).
 
     `first_row` is the row of its first line, from 1; in a byte range it counts from the start of

@@ -5,7 +5,6 @@ The only reader of a line.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mypt_spec.bodies.strict_json import HELP, Fault, loads
@@ -33,8 +32,7 @@ FROM_UTF16 = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line without its LF.
 
     `fault` says why it holds no JSON value, and `spots` are other findings about the line; `text`

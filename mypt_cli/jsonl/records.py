@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from shlex import quote
 
 from mypt_cli.jsonl.blocks import (
@@ -79,7 +78,7 @@ def _as_one(lines: Iterator[Block], max_line: int) -> Iterator[Block]:
         position = block.position
         if block.broken or block.too_long or len(data) > max_line:
             size = 0 if block.broken else max(block.too_long, len(data))
-            yield replace(block, data=bytes(data[:HEAD]), first_row=1, too_long=size)
+            yield block._replace(data=bytes(data[:HEAD]), first_row=1, too_long=size)
             return
     data = data.rstrip()
     row, last = data.count(b"\n") + 1, data.rpartition(b"\n")[2]

@@ -1,8 +1,7 @@
 """Reads records as JSON values, in constant memory."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.line import read_line
@@ -12,8 +11,7 @@ from mypt_spec.findings import Finding
 MAX_LINE = 8 << 20  # bytes of a record; several copies of a line are held while it is read
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One record of a source: its JSON value, or why it has none.
 
     `row` is its line, its row, or its place in an array; `position` counts bytes on disk. `spots`

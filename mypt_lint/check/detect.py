@@ -12,7 +12,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import IO, BinaryIO, NamedTuple, cast
 
@@ -38,8 +38,7 @@ _PRIOR = 1.25  # how much better than the first dialect another must be
 Legal = Callable[[object], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Guess:
+class Guess(NamedTuple):
     """The dialect of a source.
 
     `source` is to be read in place of the one that was looked at, because a pipe can be read only

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Finding
@@ -17,8 +17,7 @@ MAX_KEYS = 1000
 CONTEXT = 160  # code points of a line kept on either side of a finding, for the snippet
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(NamedTuple):
     """An excerpt to print under a finding: `text[mark[0]:mark[1]]` is the offending part.
 
     `text` is raw (it may hold newlines, control characters, markup); reports make it visible and
@@ -42,8 +41,7 @@ class Snippet:
         return Snippet(text[first:last], mark, first > 0, last < len(text))
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """A finding and its place.
 
     Rows and columns count from 1, columns in code points of the physical line; the end is

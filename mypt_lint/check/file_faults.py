@@ -4,8 +4,6 @@ Input are blocks of a source; output are diagnostics: a line that is too long to
 is broken off, a file that is empty or lacks its last line end.
 """
 
-from dataclasses import replace
-
 from mypt_cli.jsonl.blocks import Block, Source, blocks
 from mypt_cli.jsonl.line import is_utf16
 from mypt_cli.jsonl.values import unread
@@ -30,7 +28,7 @@ def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Diag
         return placed(items, block, row)
     first_line = block.origins[0].raw.partition(b"\n")[0].decode("utf-8", "replace")
     item = checker.at(items[0].finding, first_line, 0, len(first_line), row, path)
-    return placed([item if first_line else replace(item, snippet=None)], block, row)
+    return placed([item if first_line else item._replace(snippet=None)], block, row)
 
 
 def ending(checker: Checker, last: Block | None, base: int, path: str) -> list[Diagnostic]:
@@ -80,4 +78,4 @@ def _about(
     if not checker.selects(finding.code):
         return []
     item = checker.at(finding, line, len(line), len(line), row, path)
-    return [item if line else replace(item, snippet=None)]
+    return [item if line else item._replace(snippet=None)]

@@ -7,7 +7,6 @@ of such a line; output are the same findings with the rows and columns of the fi
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 
 from mypt_cli.jsonl.blocks import Block, Origin
 from mypt_lint.check.diagnostic import Diagnostic, Snippet
@@ -21,7 +20,7 @@ def placed(items: list[Diagnostic], block: Block, first_row: int | None = None) 
     if block.kind == "lines" or not items:
         return items
     if block.kind == "parquet":
-        return [replace(item, table=True, edit=None) for item in items]
+        return [item._replace(table=True, edit=None) for item in items]
     first = block.first_row if first_row is None else first_row
     by_record: dict[int, list[Diagnostic]] = {}
     for item in items:
@@ -57,8 +56,7 @@ def _in_array(items: list[Diagnostic], origin: Origin) -> list[Diagnostic]:
         edit, shift = None if ends else item.edit, origin.column - 1
         if edit is not None:
             edit = (edit[0] + shift, edit[1] + shift, edit[2])
-        return replace(
-            item,
+        return item._replace(
             row=row,
             column=max(column, 1),  # the "[" of a trace is not in its file
             end_row=end_row,

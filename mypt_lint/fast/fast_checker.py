@@ -1,7 +1,6 @@
 """Finds in blocks of lines what a Checker finds in each line, by the filter and the cache."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
@@ -37,7 +36,7 @@ class FastChecker:
         last: bytes | None = None
         for n, (i, raw) in enumerate(doubtful):
             if raw == last:  # as in a run of blank lines
-                items = [replace(item, row=row + i, end_row=row + i) for item in out[-1][1]]
+                items = [item._replace(row=row + i, end_row=row + i) for item in out[-1][1]]
             elif self.by_model and (chat := clean[n]):
                 self.by_model.model.stopped = 0
                 items = self.checker.locate(

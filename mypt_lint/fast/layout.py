@@ -13,8 +13,7 @@ role 1 (assistant), field 0; None: no citation inside that text.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mypt_spec.record_schema import ITEMS, LANGUAGE, NAME, NUMBER, ROLE, STRING, Field, RecordSchema
 
@@ -25,8 +24,7 @@ Shape = tuple[Any, ...]
 Head = tuple[Any, ...]  # the strings at the top of a record, UNSET where one is missing
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The fields of a schema in the order of a shape's bits.
 
     `heads` are the top-level keys of strings. `metadata` holds the metadata keys to expect, by

@@ -12,7 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from itertools import islice
@@ -291,7 +291,7 @@ def _lines(
             )
         if block.kind != "lines":
             # without runs of white space, as the layout of an array leaves them
-            block = replace(block, data=_RUN.sub(lambda run: run[1] or b" ", block.data))
+            block = block._replace(data=_RUN.sub(lambda run: run[1] or b" ", block.data))
         lines = BytesIO(block.data).readlines()
         doubtful = dict(clean_filter.unproved(block.data)[1])
         if lines and not lines[-1].endswith(b"\n"):

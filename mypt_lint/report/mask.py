@@ -26,7 +26,7 @@ def without_values(item: Diagnostic) -> Diagnostic:
     new = replace(finding, message=message, help=hint, pointer=pointer, fix=fix)
     new = regraded(new, finding.severity)
     edit = None if shows else item.edit
-    return replace(item, finding=new, edit=edit, snippet=snippet and replace(snippet, text=text))
+    return item._replace(finding=new, edit=edit, snippet=snippet and snippet._replace(text=text))
 
 
 def _texts(fix: Fix) -> list[str]:

@@ -108,7 +108,7 @@ class Chunk:
 def _moved(item: Diagnostic, shift: int) -> Diagnostic:
     if item.row <= FAR:
         return item
-    return replace(item, row=item.row + shift, end_row=item.end_row + shift)
+    return item._replace(row=item.row + shift, end_row=item.end_row + shift)
 
 
 def once(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
@@ -200,7 +200,7 @@ def _shape(once: Once) -> str:
 
 def _saying(item: Diagnostic, message: str) -> Diagnostic:
     finding = replace(item.finding, message=message)
-    return replace(item, finding=regraded(finding, item.finding.severity))
+    return item._replace(finding=regraded(finding, item.finding.severity))
 
 
 def interleaved(chunks: Iterator[Chunk], others: Iterator[Chunk]) -> Iterator[Chunk]:

@@ -5,7 +5,6 @@ come back in the order of the file whatever the number of workers.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 
 from mypt_cli.jsonl.blocks import Block, Source, blocks
@@ -109,7 +108,7 @@ def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> 
     for key, form, line in forms(block) if kind == "record" and checker.selects(FORMS) else ():
         finding = Finding(FORMS, f'"{key}" is {form}', help="write all of a file in one form")
         item = checker.at(finding, "", 0, 0, row + line, path)
-        (item,) = placed([replace(item, snippet=None)], block, row)
+        (item,) = placed([item._replace(snippet=None)], block, row)
         hold(chunk.once_per_file, item)
     return chunk.counted(sum([chunk.add(items, raw, checker.baseline) for raw, items in results]))
 

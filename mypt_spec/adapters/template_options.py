@@ -10,8 +10,7 @@ and changes nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_spec.bodies.strict_json import escape, key_text
 from mypt_spec.findings import Finding
@@ -21,8 +20,7 @@ KEY = "chat_template_kwargs"
 THOUGHT = "reasoning_content"  # of a message in a canonical record
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One option, or a text beside the others where it has no name; see the module's docstring."""
 
     name: str = ""
@@ -54,8 +52,7 @@ class Option:
         return self.text.replace("{}", str(value)) if value not in (None, "") else ""
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateOptions:
+class TemplateOptions(NamedTuple):
     """The options of a dialect, in the order of their texts.
 
     If an assistant message `always_thinks`, one without a thought has an empty one.
@@ -138,8 +135,7 @@ class TemplateOptions:
         return messages
 
 
-@dataclass(frozen=True, slots=True)
-class SystemText:
+class SystemText(NamedTuple):
     """Where a system message is written, and its text where a record has none ("" for no message).
 
     It is a block, or with `question`, "first" or "last", in the text of that question, which then

@@ -131,8 +131,7 @@ class Context:
         return [*call_parts(self.episode.messages, self.table)]
 
 
-@dataclass(frozen=True, slots=True)
-class TextRun:
+class TextRun(NamedTuple):
     """A text run. `body` is a kind of body, such as "text", "json" or "call".
 
     `state` is the automaton's state before the run, None where no text may be.

@@ -8,8 +8,7 @@ folders of one's own too, has these names without a word in its token table.
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_spec.table import END, TEXT, Mistake, Terminal, TokenTable
 
@@ -17,8 +16,7 @@ Path = tuple[str, ...]
 _WORD = re.compile(r"\{(/?[a-z_]+)\}")  # in a help: a piece, whose tag is written
 
 
-@dataclass(frozen=True, slots=True)
-class Chat:
+class Chat(NamedTuple):
     """What the pieces of a chat are in a format.
 
     `blocks` maps each piece to its kind of block, after that of the block around it, if there is

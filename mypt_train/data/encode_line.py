@@ -98,7 +98,7 @@ class Encoder:
         one_loss = Mask.from_name(options.mask).arguments
         # Templates do not read results: lines that may have a failed call are read.
         self.may_fail = None if Mask.from_name(options.mask).failed_calls else _MAY_FAIL
-        episode_mask = str(replace(Mask.from_name(options.episode_mask), failed_calls=True))
+        episode_mask = str(Mask.from_name(options.episode_mask)._replace(failed_calls=True))
         if options.preferences or options.message_indices or not one_loss:
             pass  # each line is read: templates have one loss for each text, and no places
         elif isinstance(split, MessageSplitter):

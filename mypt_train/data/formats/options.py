@@ -1,6 +1,6 @@
 """Defines the options of `prepare`. Equal options and equal inputs make equal bytes."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import mypt_spec
@@ -120,7 +120,7 @@ class Options:
     def episode_mask(self) -> str:
         """Returns the mask of each episode: by the history per-turn, only its last answer."""
         mask = Mask.from_name(self.mask)
-        return str(replace(mask, last=True) if self.history == "per-turn" else mask)
+        return str(mask._replace(last=True) if self.history == "per-turn" else mask)
 
     @property
     def loaded_dialect(self) -> mypt_spec.Dialect:
