@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mypt_spec.compiled.toml import load
+
 if TYPE_CHECKING:
     from mypt_cli.command import Command
 
-_TABLE = Path(__file__).with_name("commands.toml").read_text(encoding="utf-8")
-GROUPS: dict[str, dict[str, dict[str, str]]] = tomllib.loads(_TABLE)
+GROUPS: dict[str, dict[str, dict[str, str]]] = load(Path(__file__).with_name("commands.toml"))
 BUILTINS = {
     "completion": "print a script that completes all commands: bash, zsh or fish",
     "help": "show the help of a command",

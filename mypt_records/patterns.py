@@ -1,15 +1,16 @@
 """Holds the patterns of content.toml."""
 
 import re
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mypt_spec.compiled.toml import load
+
 
 @cache
 def _tables() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("content.toml").read_text(encoding="utf-8"))
+    return load(Path(__file__).with_name("content.toml"))
 
 
 def table(name: str) -> dict[str, Any]:

@@ -6,13 +6,14 @@ findings warn of. A form alone is not enough: check digits must be right, and sa
 
 import json
 import re
-import tomllib
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from string import digits
 from typing import Any, NamedTuple
+
+from mypt_spec.compiled.toml import load
 
 _DISTINCT = 12  # characters of a real key, at the least
 _SHOWN = 4  # characters of a value that reports show
@@ -30,7 +31,7 @@ class _Kind(NamedTuple):
 
 @cache
 def _tables() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return load(Path(__file__).with_suffix(".toml"))
 
 
 @cache

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -22,10 +21,11 @@ from mypt_records.chat import Call, Chat, JsonText, JsonValue, Message, Text, To
 from mypt_records.prefilter import Needle, prefilter
 from mypt_records.reading import Reader
 from mypt_spec.bodies.strict_json import Fault, loads
+from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding
 
 CALLS, THOUGHTS = "call", "think"  # steps that may be read, where the target has them
-BETWEEN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+BETWEEN = load(Path(__file__).with_suffix(".toml"))
 CALL, THOUGHT_TAGS = BETWEEN["call"][0], BETWEEN["thought"]
 
 

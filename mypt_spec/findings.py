@@ -6,11 +6,12 @@ name and severity come from the row, so a code means the same wherever it is rai
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+from mypt_spec.compiled.toml import load
 
 SEVERITIES = ("info", "warning", "error")
 SEES = ("structure", "text", "episode", "none")
@@ -115,10 +116,7 @@ class Rule(NamedTuple):
 
 
 _FOLDER = Path(__file__).parent / "rules"
-RULES = {
-    code: Rule(code, **row)
-    for code, row in tomllib.loads((_FOLDER / "rules.toml").read_text(encoding="utf-8")).items()
-}
+RULES = {code: Rule(code, **row) for code, row in load(_FOLDER / "rules.toml").items()}
 
 
 def default_codes() -> frozenset[str]:

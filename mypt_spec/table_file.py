@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mypt_spec.bodies.call_tags import BareKeys, Tags
+from mypt_spec.compiled.toml import loads
 from mypt_spec.table import (
     CALLS,
     END,
@@ -87,8 +87,8 @@ class TomlFile:
         `schema` is the name of a JSON Schema in `grammar`, without its suffix.
         """
         try:
-            data = tomllib.loads(source)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            data = loads(source)
+        except (ValueError, RecursionError) as error:
             raise SpecError(f"{self.where}: not TOML: {error}") from None
         rules = _schema(schema)
         for entry, message in _faults(rules, data, "", "", rules["$defs"]):

@@ -55,6 +55,7 @@ LAYERS = [
     [
         "bodies.call_tags",
         "bodies.strict_json",
+        "compiled",
         "templates",
         "table",
         "table_file",
@@ -280,6 +281,7 @@ def test_an_adapter_is_one_object() -> None:
 
 # They read grammar folders, rules and their pages, the vocabulary, and how much memory a process has.
 READERS = [
+    "mypt_spec.compiled.toml",
     "mypt_spec.dialect",
     "mypt_spec.findings",
     "mypt_spec.table_file",

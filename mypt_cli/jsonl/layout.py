@@ -7,13 +7,13 @@ with `{`, so `[` and an object after it is an array, whatever white space is bet
 
 import json
 import re
-import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from mypt_cli.jsonl.line import BOM
+from mypt_spec.compiled.toml import load
 
 Kind = Literal["lines", "array", "object", "parquet", "events", "other"]
 HEAD = 1 << 16  # bytes looked at
@@ -56,7 +56,7 @@ class OtherFile(NamedTuple):
 @cache
 def _other_files() -> list[tuple[re.Pattern[bytes], OtherFile]]:
     """Returns how such files begin, and what they are."""
-    rows = tomllib.loads(_TABLE.read_text(encoding="utf-8"))["file"]
+    rows = load(_TABLE)["file"]
     return [(re.compile(r["begins"].encode()), OtherFile(r["what"], r["advice"])) for r in rows]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from mypt_lint.settings.rates import Rates, rates_of
 from mypt_lint.settings.selection import UnknownRuleError, named
 from mypt_records.names import AUTO, NAMES, NATIVE
 from mypt_spec.bodies.json_schema import SchemaError, check_schema
+from mypt_spec.compiled.toml import loads
 from mypt_spec.findings import SEVERITIES
 
 FILES = ("mypt-lint.toml", "pyproject.toml")
@@ -99,8 +99,8 @@ def read(path: str) -> Config:
 def _load(path: str) -> dict[str, Any]:
     refuse_pipe(path)
     try:
-        return tomllib.loads(text_of(path))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return loads(text_of(path))
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not TOML: {error}") from None
 
 

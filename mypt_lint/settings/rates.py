@@ -7,13 +7,13 @@ writes it and as it is in the settings, gives several.
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import text_of
 from mypt_cli.jsonl.output import Output
 from mypt_lint.settings.selection import named
+from mypt_spec.compiled.toml import loads
 
 KEY = "max-rate"
 Rates = tuple[tuple[str, float], ...]  # by code, sorted
@@ -40,7 +40,7 @@ def rates_in(words: Iterable[str]) -> Rates:
         rule, equals, value = word.partition("=")
         is_file = not equals or os.path.exists(word)
         try:
-            rates |= rates_of(tomllib.loads(text_of(word))[KEY] if is_file else {rule: value})
+            rates |= rates_of(loads(text_of(word))[KEY] if is_file else {rule: value})
         except KeyError:
             raise UsageError(f"{word}: has no table [{KEY}]; --write-rates writes one") from None
         except ValueError as error:

@@ -1,7 +1,6 @@
 """Finds control strings of known formats in the text of messages. The list is control.toml."""
 
 import re
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from mypt_records.chat import Chat, Text
 from mypt_records.checks.registry import check
 from mypt_records.fixes import without_end
 from mypt_records.prefilter import prefilter
+from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding, Fix, regraded
 
 _MOST = 5  # findings about one text
@@ -32,7 +32,7 @@ class _Strings(NamedTuple):
 @cache
 def strings_of(table: str) -> _Strings:
     """Returns the strings of a table of control.toml, each with the format that it belongs to."""
-    data = tomllib.loads(Path(__file__).with_name("control.toml").read_text(encoding="utf-8"))
+    data = load(Path(__file__).with_name("control.toml"))
     formats = {text: name for name, texts in data[table].items() for text in texts}
     longest = sorted(formats, key=len, reverse=True)
     return _Strings(re.compile("|".join(map(re.escape, longest))), formats)

@@ -11,7 +11,6 @@ the weight 0, and each such item is in a finding.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -22,6 +21,7 @@ from mypt_records.chat import ROLES, Call, Chat, JsonText, JsonValue, Message, T
 from mypt_records.reading import Reader
 from mypt_records.shapes import openai
 from mypt_spec.bodies.strict_json import kind_of
+from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding
 
 _UNKNOWN, _COMPACTED, _STOPPED, _REWOUND = "MYP280", "MYP281", "MYP282", "MYP285"
@@ -33,8 +33,7 @@ _ITEMS = 8  # that are searched for signs
 @cache
 def tables() -> dict[str, Table]:
     """Returns the tables by the names of their shapes."""
-    text = Path(__file__).parents[1].joinpath("traces.toml").read_text(encoding="utf-8")
-    values: dict[str, dict[str, Any]] = tomllib.loads(text)
+    values: dict[str, dict[str, Any]] = load(Path(__file__).parents[1] / "traces.toml")
     notes = values.pop("notes")
     for value in values.values():
         if "same" in value:

@@ -6,10 +6,10 @@ folders of one's own too, has these names without a word in its token table.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from mypt_spec.compiled.toml import loads
 from mypt_spec.table import END, TEXT, Mistake, Terminal, TokenTable
 
 Path = tuple[str, ...]
@@ -41,7 +41,7 @@ def shared_mistakes(source: str, chat: Chat, table: TokenTable) -> tuple[Mistake
     kinds = {"": ""} | {piece: path[-1] for piece, path in chat.blocks.items()}
     before = f"{chat.tools_before} {'message' if chat.tools_before == 'system' else 'question'}"
     words = {"tools_before": before} | {p: tag.shown for p, tag in tags.items()}
-    rows = [r for r in tomllib.loads(source)["mistake"] if "where" not in r or chat.has(r["where"])]
+    rows = [r for r in loads(source)["mistake"] if "where" not in r or chat.has(r["where"])]
     mistakes = (_mistake(row, names, kinds, words) for row in rows)
     return tuple(row for row in mistakes if row is not None)
 
