@@ -9,7 +9,7 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mypt_convert.bridges import bridge_of, chat
 from mypt_convert.bridges.steps import IDENTITY, IDS, Bridge, Conversation, Step
@@ -46,8 +46,7 @@ class Judge(Protocol):
         """Returns the severity of a finding."""
 
 
-@dataclass(frozen=True)
-class DialectJudge:
+class DialectJudge(NamedTuple):
     """Judges by a dialect alone: all rules are on, with their own severities."""
 
     dialect: Dialect

@@ -41,17 +41,12 @@ __all__ = [
 ]  # fmt: skip
 __version__ = "0.3.0"
 _NAMES = {
-    "automaton": ["Automaton"],
-    "dialect": ["Dialect", "dialect", "dialects", "load"],
-    "encoder": ["Encoded"],
-    "episode": ["Episode", "Event", "Message", "Part"],
-    "findings": ["Finding", "Fix"],
-    "rules": ["Limits"],
-    "table": ["SpecError"],
-    "tokenizer.tokenizer": ["Tokenizer"],
-    "tokenizer.vocabulary": ["VocabularyError"],
-}
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+    "automaton": "Automaton", "dialect": "Dialect dialect dialects load", "encoder": "Encoded",
+    "episode": "Episode Event Message Part", "findings": "Finding Fix", "rules": "Limits",
+    "table": "SpecError", "tokenizer.tokenizer": "Tokenizer",
+    "tokenizer.vocabulary": "VocabularyError",
+}  # fmt: skip
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 class _Package(ModuleType):

@@ -7,17 +7,20 @@ in common at their beginning is told here, too.
 
 from collections.abc import Sequence
 from copy import copy, deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mypt_spec.bodies.strict_json import unescape
-from mypt_spec.findings import Fix
+
+if TYPE_CHECKING:
+    from mypt_spec.findings import Fix
 
 
-def apply(data: Any, fix: Fix) -> Any:
+def apply(data: Any, fix: "Fix") -> Any:
     """Returns the fixed record (any JSON value) or text; `data` stays as it is.
 
     Raises ValueError when the fix was made for other data.
 
+    >>> from mypt_spec import Fix
     >>> apply({"a": [1, 2]}, Fix("drop it", True, patch=({"op": "remove", "path": "/a/0"},)))
     {'a': [2]}
     >>> apply("one  two", Fix("one space", True, edits=((3, 5, " "),)))

@@ -31,7 +31,6 @@ from mypt_spec.table import (
     TokenTable,
     padded,
 )
-from mypt_spec.templates.sandbox import ToolTemplate
 
 Need = Callable[[bool, str, str], None]
 _Faults = Iterator[tuple[str, str]]  # the entry, and what is wrong with it
@@ -57,7 +56,15 @@ _RULES: dict[str, Callable[[Any, Any, Any], bool]] = {  # of (what is said, the 
     "not": lambda rule, value, fits: not fits(rule, value),
 }
 _BETWEEN = '"joins" with a "spelling" is for blocks that the model writes: "origin" is not "model"'
-_BODIES: dict[str, Callable[..., str]] = {"bare_keys": BareKeys, "template": ToolTemplate}
+
+
+def _template(**columns: Any) -> str:
+    from mypt_spec.templates.sandbox import ToolTemplate  # few formats have one
+
+    return ToolTemplate(**columns)
+
+
+_BODIES: dict[str, Callable[..., str]] = {"bare_keys": BareKeys, "template": _template}
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
     *("joins", "before", "after", "first", "stops", "strip", "prefix", "suffix", "blank"),

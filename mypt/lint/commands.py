@@ -10,7 +10,7 @@ from pathlib import Path
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
-from mypt_cli.store.gguf import model_path
+from mypt_lint.settings.options import model_path
 
 PROG = "mypt-lint "
 _PAGE_WIDTH = 100  # cells of a terminal that a page takes at most

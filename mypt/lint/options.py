@@ -1,7 +1,6 @@
 """Defines the options of `mypt-lint`, which its language server takes too."""
 
 from mypt_cli.parser import Parser, positive
-from mypt_cli.store.gguf import model_path
 from mypt_lint.report import FORMATS
 from mypt_lint.settings.options import (
     DEFAULTS,
@@ -13,6 +12,7 @@ from mypt_lint.settings.options import (
     add_settings,
     add_system,
     mask_name,
+    model_path,
 )
 
 QUIET = "print findings and nothing else"

@@ -37,7 +37,6 @@ from mypt_lint.report.overview import (
 )
 from mypt_lint.report.totals import dropped_line, fixable_line, fixed_line, statistics, summary_line
 from mypt_lint.run.chunk import Chunk, interleaved
-from mypt_lint.run.parallel import check_sources
 from mypt_lint.run.plan import Group, Plan, named_dialect, planned
 from mypt_lint.settings.options import template_options
 from mypt_lint.settings.rates import KEY as MAX_RATE
@@ -334,18 +333,20 @@ class _Session(NamedTuple):
 
     def _checked(self, groups: list[Group]) -> Iterator[Chunk]:
         """Yields the findings of all lines, and of the whole data set where these are wanted."""
-        lines = chain.from_iterable(
-            check_sources(
-                group.checker, group.sources, group.kind, jobs=_jobs(self.options.jobs, group)
-            )
-            for group in groups
-        )
+
+        def lines() -> Iterator[Chunk]:
+            for group in groups:
+                from mypt_lint.run.parallel import check_sources  # templates need none of it
+
+                jobs = _jobs(self.options.jobs, group)
+                yield from check_sources(group.checker, group.sources, group.kind, jobs=jobs)
+
         data_set: Iterator[Chunk] = iter(())
         if self.plan.top["data-set"]:
             from mypt_lint.dataset.compare import compared
 
             data_set = compared(self.plan, groups)
-        return interleaved(lines, data_set)
+        return interleaved(lines(), data_set)
 
     def _baseline(self, keys: set[Key], total: Summary) -> None:
         options, path = self.options, self.plan.baseline

@@ -9,9 +9,8 @@ import json
 import random
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt.own_format.walks import Walks
 from mypt_cli.words import counted
@@ -31,8 +30,7 @@ _LIMIT = 120  # characters of an example
 _KEYS = {"name", "record", "text", "trained", "findings"}
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """What one check found, in words; `fine` is None where it is only good to know."""
 
     name: str

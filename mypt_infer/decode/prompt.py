@@ -6,7 +6,7 @@ any token is drawn, because a model that continues it could end nowhere legally.
 
 import codecs
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_spec import Dialect, Episode, Finding
@@ -31,8 +31,7 @@ class PromptError(ValueError):
         self.finding = finding
 
 
-@dataclass(frozen=True)
-class _Begin:
+class _Begin(NamedTuple):
     """An event of the prompt, and the token with which it begins; -1 if inside a token."""
 
     event: Event

@@ -12,8 +12,8 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,7 @@ def silent(_step: str, _done: int, _total: int) -> None:
     """Shows no progress."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """Counts what a refresh did, in documents.
 
     `documents` and `chunks` are in the index now. `skipped` names what of the folder is in no

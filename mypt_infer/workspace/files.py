@@ -13,7 +13,6 @@ import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +30,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _FOLDER = _FLAGS | os.O_DIRECTORY
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+class FileEntry(NamedTuple):
     """A file, not read yet: its path inside the workspace, with `/`, and its size in bytes.
 
     `signature` changes with each change of the file; it is empty if the file is so new that its
@@ -51,8 +49,7 @@ class FileContent(NamedTuple):
     modified: float
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A file or folder that was not read, and why. Odd characters of `path` are escaped."""
 
     path: str

@@ -23,7 +23,6 @@ from mypt_lint.check.foreign import ReadInDialect, check_foreign
 from mypt_lint.check.suppress import ALWAYS, hidden_causes, suppressed, untrainable
 from mypt_lint.places.json_edit import replacement
 from mypt_lint.places.positions import Places
-from mypt_lint.proposals.candidates import candidates_of
 from mypt_records.names import OPT_OUT
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
@@ -144,6 +143,8 @@ class Checker:
             if self._errors(elsewhere):
                 return episode, elsewhere
         if self.with_fixes and errors and not self.shape:
+            from mypt_lint.proposals.candidates import candidates_of
+
             findings = candidates_of(
                 self.dialect,
                 record,

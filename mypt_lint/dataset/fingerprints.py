@@ -6,7 +6,6 @@ Texts are compared as they are, or made plain: without what people do not see in
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 from typing import NamedTuple
@@ -42,8 +41,7 @@ class _Turn(NamedTuple):
     at: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """What is compared of a conversation.
 
     `everything` is the digest of all of it, `toolless` that of all but the declared tools, `plain`

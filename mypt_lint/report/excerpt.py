@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import cell_len
 
@@ -12,8 +13,7 @@ _JOINER = "\u200d"
 _LEAST = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(NamedTuple):
     """The text to print, and where the carets go under it, counted in terminal cells.
 
     `mark` is the marked part in code points of the text.

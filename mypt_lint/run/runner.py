@@ -15,7 +15,6 @@ from mypt_lint.check.diagnostic import Summary
 from mypt_lint.check.file_faults import BLOCK, broken_off, ending, too_long, whole_text
 from mypt_lint.check.origins import placed
 from mypt_lint.check.profiler import profiled
-from mypt_lint.check.texts import generation_line, generation_units, row_line, text_units
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.run.chunk import FAR, FORMS, ONE_LABEL, Chunk, hold, labels, once
 from mypt_lint.run.forms import forms
@@ -87,7 +86,9 @@ def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> 
         if checker.profiled:
             chunk.summary.profile = profiled(checker, data.split(b"\n"))
     else:
-        check = row_line if kind == "rows" else generation_line
+        from mypt_lint.check import texts
+
+        check = texts.row_line if kind == "rows" else texts.generation_line
         lines = enumerate(Block(data, 1, 0).lines(), row)
         results = [(raw, check(checker, raw, row=at, filename=path)) for at, raw in lines]
         chunk.summary.units = len(results)
@@ -127,7 +128,10 @@ def _whole_file(checker: Checker, source: Source, kind: str) -> Chunk:
     chunk = Chunk(items, summary, source.size or size)
     clean = 0
     if not items:
-        outcome = (text_units if kind == "text" else generation_units)(checker, data, source.path)
+        from mypt_lint.check import texts
+
+        check = texts.text_units if kind == "text" else texts.generation_units
+        outcome = check(checker, data, source.path)
         chunk.findings, summary.units, clean = outcome.findings, outcome.units, outcome.clean
     return chunk.counted(summary.units - clean)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Options, Parser
-from mypt_cli.store.gguf import model_path
 from mypt_records.names import AUTO, NAMES, NATIVE
 
 KINDS = ("record", "text", "generation", "rows")  # of what files hold
@@ -37,6 +36,15 @@ def add_system(add: Options) -> None:
         "the system prompt of records of other tools that have none, where the format has one",
     )
     either("--system-file FILE", "the same, from a file, without its last line end; - for stdin")
+
+
+def model_path(path: str) -> str:
+    """Returns the folder of the model in a .gguf file; other paths as they are."""
+    if not path.lower().endswith(".gguf"):
+        return path
+    from mypt_cli.store import gguf  # not loaded at every start
+
+    return gguf.model_path(path)
 
 
 def add_model(add: Options, does: str) -> None:

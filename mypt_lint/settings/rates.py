@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import text_of
-from mypt_cli.jsonl.output import Output
 from mypt_lint.settings.selection import named
 from mypt_spec.compiled.toml import loads
 
@@ -55,6 +54,8 @@ def spelled(rate: float) -> str:
 
 def write_rates(path: str, rates: Rates, inputs: Sequence[str]) -> None:
     """Writes rates as settings. Raises UsageError, also for a path among the inputs."""
+    from mypt_cli.jsonl.output import Output
+
     with Output(path, inputs) as out:
         for line in (f"[{KEY}]", *(f'{code} = "{spelled(rate)}"' for code, rate in rates)):
             out.write_bytes(line.encode() + b"\n")

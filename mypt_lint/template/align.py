@@ -89,8 +89,7 @@ class Trained(NamedTuple):
     stopped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
+class Aligned(NamedTuple):
     """A rendering in which every text has its place.
 
     `missing` are the texts that are nowhere in it, `other_prompts` the messages of the model whose

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_lint.template.render import Render, Rendered
 from mypt_lint.template.values import (
@@ -84,8 +84,7 @@ class Case:
         return answers
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A message of the model: what it says is `trained.text[start:end]`, after its `prompt`."""
 
     at: int
@@ -96,8 +95,7 @@ class Answer:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """A fault in one conversation. Those with equal codes and subjects are one finding."""
 
     code: str
@@ -136,7 +134,7 @@ def as_warnings(faults: Iterable[Fault], shown: set[tuple[str, str]]) -> Iterato
         if (fault.code, fault.subject) in shown:
             yield fault
         elif fault.code != "MYP714":
-            yield replace(fault, code=codes.get(fault.code, fault.code))
+            yield fault._replace(code=codes.get(fault.code, fault.code))
 
 
 def vanished(case: Case) -> Iterator[Fault]:

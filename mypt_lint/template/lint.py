@@ -6,10 +6,10 @@ Equal faults of several conversations are one finding, which names the first of 
 import copy
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.chunk import Chunk
@@ -45,8 +45,7 @@ _THINKING = "enable_thinking"
 _Text = tuple[str, list[dict[str, Any]], list[Any] | None, str]  # name, messages, tools, rendering
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(NamedTuple):
     """What the conversations showed: faults with the number and name of their conversation."""
 
     cases: list[Case]

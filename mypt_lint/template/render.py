@@ -4,10 +4,9 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import product
 from traceback import walk_tb
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_cli.errors import UsageError
 from mypt_lint.template.sandbox import compiled
@@ -22,16 +21,14 @@ _FUNCTIONS = frozenset({"raise_exception", "strftime_now"})
 _MAX_MESSAGE = 300  # characters of a message, which a template may write
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(NamedTuple):
     """A text, and its spans (code points) in `{% generation %}`; None for a template without."""
 
     text: str
     spans: tuple[tuple[int, int], ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """Why a conversation has no text: `refused` if the template says so by `raise_exception`.
 
     `line` is the place in the template, None where it is not known.
@@ -46,8 +43,7 @@ Outcome = Rendered | Failed
 Render = Callable[..., Outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """How a template takes messages.
 
     `arguments` of a call as an "object" or as "json" text, `content` as "text" or "parts"; a

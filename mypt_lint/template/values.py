@@ -5,14 +5,12 @@ In the shipped conversations no two values of one are alike, so a value is found
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """One value: its kind in findings, its text, and the index of its message (-1: of a tool)."""
 
     kind: str

@@ -44,7 +44,7 @@ def script_of_one(texts: Sequence[str]) -> tuple[int, str]:
 
     -1 where none has, several have, or less than half of its letters are of the script.
     """
-    numbers = [i for i, text in enumerate(texts) if re.search(_OTHER, text)]
+    numbers = [i for i, text in enumerate(texts) if _has_script(text)]
     for number in numbers if len(numbers) == 1 else ():
         text = texts[number]
         letters = {name: re.findall(f"[{script}]", text) for name, script in _SCRIPTS.items()}
@@ -77,7 +77,11 @@ def _is_cut(text: str) -> bool:
 
 @prefilter("MYP457")
 def _has_script(text: str) -> bool:
-    return not text.isascii() and re.search(_OTHER, text) is not None
+    if text.isascii() or not any(
+        "\u0370" <= c < "\u1000" or "\u3040" <= c < "\ud7b0" for c in {*text}
+    ):
+        return False
+    return re.search(_OTHER, text) is not None
 
 
 @check("MYP454")

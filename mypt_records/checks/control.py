@@ -48,9 +48,10 @@ def strings_of(table: str) -> _Strings:
     ],
 )
 def _may_be_control(text: str) -> bool:
-    return _UNKNOWN.search(text) is not None or any(
-        strings_of(table).pattern.search(text) for table in ("formats", "thoughts")
-    )
+    if "<" not in text and "[" not in text:  # with which all begin
+        return False
+    tables = map(strings_of, ("formats", "thoughts"))
+    return bool(_UNKNOWN.search(text) or any(table.pattern.search(text) for table in tables))
 
 
 @check("MYP301")

@@ -11,8 +11,8 @@ where the grammar takes it there, else before or after it. A block that holds on
 """
 
 import json
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from mypt_spec.adapters.base import Adapter, Reader, other_names
 from mypt_spec.adapters.messages import SHAPE, Messages
@@ -45,8 +45,7 @@ _CODE = "write an adapter.py for it"
 _PIECES = {"system": "system", "developer": "developer", "user": "user", "assistant": "answer"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
+class _Key(NamedTuple):
     """A key of a message: the block that it becomes, what that holds, and where it is.
 
     `place` is where its block is, from that of the message: "inside", "before" or "after". The kind
@@ -59,8 +58,7 @@ class _Key:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Role:
+class _Role(NamedTuple):
     """A role of records: its block, its keys in order, and the mark after it ("" for none)."""
 
     name: str

@@ -9,7 +9,7 @@ Other layouts of JSON are patterns, such as "[{function:compact}]".
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from mypt_spec.bodies.read_signatures import read_signatures
 from mypt_spec.bodies.signatures import lost, write_signatures
@@ -18,7 +18,6 @@ from mypt_spec.bodies.tagged import function_of
 from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.table import DEFINITIONS, TOOL_TAGS
-from mypt_spec.templates.sandbox import ToolTemplate
 
 WRITTEN = "definitions that a template wrote"
 # What kinds of body begin with that may not keep all of a definition.
@@ -52,8 +51,10 @@ def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Patte
         return write_signatures(tools)
     if kind in TOOL_TAGS:
         return write_tool_tags(tools, literals, kind != "tool_tags")
-    if isinstance(kind, ToolTemplate):
-        return kind.write(tools)
+    if kind == "template":
+        from mypt_spec.templates.sandbox import ToolTemplate
+
+        return cast(ToolTemplate, kind).write(tools)
     array, item, how, between = layout_of(kind)
     values = [function_of(tool) for tool in tools] if item == "function" else tools
     return between.join(canonical(v, literals, how) for v in ([values] if array else values))

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -162,6 +161,8 @@ def _work(there: Connection, bounds: tuple[int, int], make: Callable[..., Any], 
             except MemoryError:
                 outcomes.append((None, OutOfBoundsError(f"{memory >> 20} MiB of memory")))
             except Exception as error:  # for the process that asked
+                import traceback
+
                 error.add_note(traceback.format_exc())
                 outcomes.append((None, error))
             if outcomes[-1][1] or time.process_time() - begin > _TURN:

@@ -12,8 +12,7 @@ here whatever the file says, so that no text becomes a tag of any format.
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_spec.tokenizer.sentencepiece import SPACE_SIGN
 
@@ -24,8 +23,7 @@ _MANY = 100  # texts from which on a pattern is not a plain list of them
 _SIGNS = re.compile(r"[\\.^$|?*+()\[\]{}]")
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(NamedTuple):
     """The added tokens of a file: `special` and `text` with their ids, in two passes.
 
     `anywhere` are special tokens that the library finds anywhere, and leaves what is around them.

@@ -5,8 +5,7 @@ the messages of a turn: what the user says, then what follows from it and from c
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_train.curriculum.world import ASPECTS, Document, Draw, Thing
 
@@ -16,8 +15,7 @@ Turn = list[Message]
 Make = Callable[[Draw, Turn], Turn]
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(NamedTuple):
     """How the episodes of a phase are made.
 
     `makes`: kinds of turns. `later`: kinds of turns that only follow another turn. `turns`: numbers

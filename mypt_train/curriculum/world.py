@@ -6,11 +6,10 @@ combines it with a source of random numbers; equal seeds give equal draws.
 
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 LANGUAGES = ("en", "de")
 _ASCII = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", " ": "-"})
@@ -20,8 +19,7 @@ _SYLLABLES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Thing:
+class Thing(NamedTuple):
     """Something to speak of: its name, the prefix of its documents' ids, its forms for phrases."""
 
     name: str
@@ -29,8 +27,7 @@ class Thing:
     fields: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """A document of a workspace: the thing that it is about, and one sentence for each aspect."""
 
     thing: Thing

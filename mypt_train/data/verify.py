@@ -6,9 +6,9 @@ again.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,7 @@ from mypt_train.data.reader import ShardReader
 from mypt_train.data.shard import Shard, ShardError, miscounted, misplaced, missummed
 
 
-@dataclass(frozen=True, slots=True)
-class ShardEpisode:
+class ShardEpisode(NamedTuple):
     """An episode of a shard as it was read back: its place, ids, and what is wrong with it.
 
     `number` counts the episodes of the shard from 1, `start` is the first token in the shard.

@@ -7,7 +7,7 @@ grammar, so the rules end before that id; what only the system writes is not in 
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mypt_spec import Dialect
 from mypt_spec.states import awaits_result, model_writes, stop_tags
@@ -21,16 +21,14 @@ _BODIES = (*CALLS, *LISTS)
 Item = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """What may be written in a state: items in order, then the rule of a state, or the end."""
 
     items: tuple[Item, ...]
     then: int | None
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(NamedTuple):
     """The rules by state; `starts` are the states in which an answer may begin.
 
     A state n after the whole body of a call, where no more text may come, is -1 - n. `forbidden`

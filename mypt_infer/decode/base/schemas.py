@@ -15,8 +15,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.strict_json import a_kind_of, shortened
@@ -59,8 +58,7 @@ class SchemaWarning(UserWarning):
     """Schemas have keywords or types that JSON Schema does not define."""
 
 
-@dataclass(frozen=True)
-class Notes:
+class Notes(NamedTuple):
     """What schemas have that JSON Schema does not define.
 
     `ignored` are keywords that were read as nothing; `renamed` are pairs of a type and what was

@@ -29,6 +29,7 @@ after <|end|>, is final:
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mypt_infer.decode.base.tools import ToolSpec
 from mypt_infer.decode.base.vocab import cached_by
@@ -55,8 +56,7 @@ from mypt_spec.table import CALLS, LISTS, TEXT, Piece, Terminal
 _CALLED = (*CALLS, *LISTS)
 
 
-@dataclass(frozen=True)
-class _Head:
+class _Head(NamedTuple):
     """The beginning of a tag's spelling, and the rest.
 
     `lead` is white space that comes with the tag. Then follows one id, `token`, or, if it is -1,

@@ -121,8 +121,7 @@ class Piece:
         return _PIECE + _STEP * len(self.dfa.steps) + sum(v.nbytes for v in arrays) + frames
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """A piece of the tool `owner` in a whole: its first node, and the place after it."""
 
     piece: Piece

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_infer.decode.base.schemas import plain_tools
 from mypt_infer.decode.base.tools import SchemaFault, declare
@@ -27,8 +27,7 @@ _LOG = logging.getLogger("mypt-serve")
 AUTO, NONE, REQUIRED = "auto", "none", "required"
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """Which calls a request wants: `how` is auto, none or required; `name` is the only tool."""
 
     how: str = AUTO

@@ -6,9 +6,8 @@ the format does not declare are left out of the text, where the decoder binds ca
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_convert.bridges import chat
 from mypt_convert.engine import Converter, DialectJudge
@@ -33,8 +32,7 @@ _PROMPTS = ("system", "developer")
 _OURS = "citations"
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(NamedTuple):
     """A prompt as ids, and the names of the tools that are called in it."""
 
     ids: list[int]
