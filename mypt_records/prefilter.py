@@ -82,7 +82,7 @@ def _compile(*prefilters: Prefilter) -> tuple[Any, list[int]]:
     except ImportError:
         return None, []
     # "\0" is no edge here; a capital I with a dot, and the sign of Kelvin, are small ASCII letters.
-    bits = {char.encode(): -1 for char in "\u0130\u212a\0"}
+    bits = {char.encode(): (1 << len(prefilters)) - 1 for char in "\u0130\u212a\0"}
     for number, one in enumerate(prefilters):
         for needle in (n.lower() for given in (one.needles or tuple)() for n in _bytes(given)):
             bits[needle] = bits.get(needle, 0) | 1 << number
@@ -111,8 +111,10 @@ class TextFilter:
         doubtful = set[int]()
         for i, bits in places.items():
             text = texts[i]
-            for number, one in enumerate(self.prefilters):
-                if bits >> number & 1 and len(text) >= one.least and one.may_find(text):
+            while bits:
+                number = bits.bit_length() - 1
+                one, bits = self.prefilters[number], bits ^ 1 << number
+                if len(text) >= one.least and one.may_find(text):
                     doubtful.add(i)
                     break
         for _, _, least, may_find in asked:

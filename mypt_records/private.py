@@ -23,10 +23,18 @@ _NEAR = 60  # characters in which a word for a card is near
 class _Kind(NamedTuple):
     code: str
     name: str
-    pattern: re.Pattern[str]
+    pattern: str
     needs: tuple[str, ...]
     judge: Callable[[re.Match[str]], bool]
     needles: tuple[str | tuple[str, ...], ...]
+
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Yields what is found of this kind in a text."""
+        if not self.needs or any(map(text.__contains__, self.needs)):
+            yield from filter(self.judge, re.finditer(self.pattern, text))
+
+    def is_in(self, text: str) -> bool:
+        return any(True for _ in self.matches(text))
 
 
 @cache
@@ -44,7 +52,7 @@ def kinds() -> tuple[_Kind, ...]:
     """Returns the rows of private.toml."""
     return tuple(
         _Kind(
-            row["code"], row["name"], re.compile(row["pattern"]), tuple(row.get("needs", ())),
+            row["code"], row["name"], row["pattern"], tuple(row.get("needs", ())),
             _JUDGES[row["judge"]], tuple(map(_needle, row.get("needles", row.get("needs", ())))),
         )
         for row in _tables()["kind"]
@@ -60,23 +68,11 @@ def _needle(value: str | list[str]) -> str | tuple[str, ...]:
     return value if isinstance(value, str) else tuple(v.replace("#", digits) for v in value)
 
 
-def needles(code: str) -> list[str | tuple[str, ...]]:
-    """Returns needles for the prefilter (prefilter.py) of a rule."""
-    return [needle for kind in kinds() if kind.code == code for needle in kind.needles]
-
-
-def holds(code: str, text: str) -> bool:
-    """Returns whether a rule finds something in a text."""
-    return next(private(text, code), None) is not None
-
-
 def private(text: str, *codes: str) -> Iterator[tuple[str, int, int]]:
     """Yields (name, start, end) of what is found, by the rules `codes`, or by all for none."""
     for kind in _kinds_of(codes):
-        if not kind.needs or any(map(text.__contains__, kind.needs)):
-            for match in kind.pattern.finditer(text):
-                if kind.judge(match):
-                    yield kind.name, *match.span()
+        for match in kind.matches(text):
+            yield kind.name, *match.span()
 
 
 def masked(text: str) -> str:

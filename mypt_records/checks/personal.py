@@ -6,7 +6,7 @@ from functools import partial
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
 from mypt_records.prefilter import prefilter
-from mypt_records.private import holds, masked, needles, private
+from mypt_records.private import kinds, masked, private
 from mypt_spec.findings import Finding
 
 _SHOWN, _AROUND = 12, 80  # characters of a masked value, and around it
@@ -29,4 +29,5 @@ def _found(code: str, what: str, chat: Chat) -> Iterator[Finding]:
 
 for _code, _what in _SAYS.items():
     check(_code)(partial(_found, _code, _what))
-    prefilter(_code, needles=partial(needles, _code))(partial(holds, _code))
+for _kind in kinds():
+    prefilter(_kind.code, needles=partial(tuple, _kind.needles))(_kind.is_in)
