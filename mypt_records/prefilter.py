@@ -127,7 +127,7 @@ class TextFilter:
         data = [text.encode("utf-8", "surrogatepass") for text in texts]
         joined = b"%b%b%b" % (_EDGE, _EDGE.join(data).lower(), _EDGE)
         matches = automaton.find_matches_as_indexes(joined, overlapping=True)
-        ends = [*accumulate(len(text) + 1 for text in data)] if matches else []
+        ends = [*accumulate([len(text) + 1 for text in data])] if matches else []
         places: dict[int, int] = {}
         for needle, start, _ in matches:
             i = bisect_right(ends, start)

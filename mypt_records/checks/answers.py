@@ -64,10 +64,11 @@ def _is_marks(text: str) -> bool:
 @prefilter("MYP456", needles=lambda: ["```"])
 def _is_open(text: str) -> bool:
     """Returns whether a text opens a code block of a language, and does not close it."""
-    fences = _FENCE.findall(text)
-    if len(fences) % 2 == 0 or len(fences) < text.count("```") or "````" in text or "~~~" in text:
-        return False  # one in a line may open or close a block
-    return fences[-1] != "" and _NESTED.search(text) is None
+    count = text.count("```")
+    if count % 2 == 0 or "````" in text or "~~~" in text:
+        return False
+    fences = _FENCE.findall(text)  # one in a line may open or close a block
+    return len(fences) == count and fences[-1] != "" and _NESTED.search(text) is None
 
 
 @prefilter("MYP456", needles=lambda: [(_BEFORE, ",", "\0"), *(f" {word}\0" for word in _ENDS)])
