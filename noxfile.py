@@ -168,6 +168,23 @@ def mask_truth(session: nox.Session) -> None:
     session.run("python", "-m", "bench.mask_truth", *session.posargs)
 
 
+@nox.session(reuse_venv=True)  # vLLM is large
+def stream(session: nox.Session) -> None:
+    """Compare our parser of streams with those of vLLM and SGLang, on the same answers.
+
+    Takes two minutes of processor time. Arguments go to bench/stream.py.
+    """
+    session.install("-e", ".[test]")
+    session.install("--no-deps", "vllm", "llm-router-utils")
+    imported = (
+        "apache-tvm-ffi blake3 cachetools cbor2 cloudpickle einops fastapi gguf ijson lark msgspec "
+        "openai-harmony partial-json-parser psutil py-cpuinfo pybase64 pydantic-settings "
+        "python-json-logger pyzmq tqdm transformers uvloop"
+    )
+    session.install(*imported.split())
+    session.run("python", "-m", "bench.stream", *session.posargs)
+
+
 @nox.session
 def legality(session: nox.Session) -> None:
     """Measure what the grammar is worth in training: the tables of bench/RESULTS.md.
