@@ -44,7 +44,6 @@ from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.history import beginnings, official, turn_starts
 from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
-from mypt_spec.tokenizer.runs import encode_run
 from mypt_train.data.templates.histories import answers, tally
 from mypt_train.data.templates.marks import (
     MARK,
@@ -52,7 +51,6 @@ from mypt_train.data.templates.marks import (
     TEXTS,
     TOOLS,
     Marked,
-    slot_of_weight,
     with_marks,
 )
 from mypt_train.data.templates.pieces import (
@@ -73,8 +71,6 @@ from mypt_train.data.templates.template import (
     PLAIN,
     VALUE,
     Template,
-    Text,
-    cut_at_marks,
     filled,
     template_of,
 )
@@ -274,6 +270,7 @@ class ChatTemplates:
         dropped_marks -= _marks(episode)  # what is left out of earlier turns
         segments = self.dialect.segments(episode, mask=self.mask)
         mask = self.dialect.mask(episode, self.mask)
+        last = Mask.from_name(self.mask).last
         alone = runs(segments, self.dialect.table, self.dialect.tokenizer, mask)
         starts = [0, *begins[: number - 1]]
         owners = owners_of(segments, starts[1:])
@@ -306,13 +303,9 @@ class ChatTemplates:
                 )
             ]
             template = None if piece in torn else self._piece(group, numbers, marked, start, tags)
-            if template is not None:
-                # No weight acts in the context.
-                context = start < question and Mask.from_name(self.mask).last
-                blocks = [
-                    m for m in episode.messages if piece_of(m, starts) == piece and not context
-                ]
-                template = weighed(template, blocks, [s.weight for s in inside if s.ids])
+            if template is not None and not (start < question and last):  # none acts in the context
+                blocks = [m for m in episode.messages if piece_of(m, starts) == piece]
+                template = weighed(template, blocks)
             out.append(template or False)
         learnt = [one for one in out if isinstance(one, PieceTemplate)]
         if len(learnt) < number:
@@ -328,57 +321,21 @@ class ChatTemplates:
         tags: Counter[str],
     ) -> PieceTemplate | None:
         """Returns the template of a piece that has the marks of these numbers."""
-        texts: list[Text] = []
-        sizes: list[tuple[int, int, float]] = []
-        ids: list[int] = []
-        met: Counter[int] = Counter()
-        place = {number: i for i, number in enumerate(numbers)}
-        for run in encoded_runs:
-            lead = len(run.lead.encode())
-            if isinstance(run.content, list):
-                ids += run.content
-                sizes.append((len(run.content), run.loss, run.weight))
-                continue
-            if not MARKS.search(run.content):
-                both = [(0, run.lead), (1, run.content[len(run.lead) :])]
-                for is_rest, run_ids in encode_run(both, self.dialect.tokenizer):
-                    ids += run_ids
-                    sizes.append((len(run_ids), run.loss if is_rest else 1 - run.loss, run.weight))
-                continue
-            if MARKS.search(run.lead):
-                return None
 
-            def placed(
-                number: int, at: int, text: str = run.content
-            ) -> tuple[int, int | Tags, tuple[str, str]] | None:
-                if number not in place:
-                    return None
-                return place[number], *self._around(text, at, marked.slots[number].kind)
+        def around(run: EncodedAlone, number: int, at: int) -> tuple[int | Tags, tuple[str, str]]:
+            return self._around(str(run.content), at, marked.slots[number].kind)
 
-            cut = cut_at_marks(run.content, placed)
-            if cut is None:
-                return None
-            met.update(number for _, number, _ in cut[1])
-            texts.append(cut)
-            sizes += [(-lead, 1 - run.loss, run.weight)] if lead else []
-            sizes.append((0, run.loss, run.weight))
-        if any(
-            met[place[n]] != 1 for n in numbers if marked.slots[n].kind not in ("word", "weight")
-        ):
-            return None
-        slots = [slot_of_weight(weight) for _, _, weight in sizes]
-        if any(slot is not None and slot not in place for slot in slots):
-            return None  # the weight of a message of another piece
-        paths = [marked.slots[n].path for n in numbers]
         template = template_of(
-            texts, [(length, loss) for length, loss, _ in sizes], ids, tags,
-            vocab_size=self.dialect.tokenizer.vocab_size,
-            owners=[-1 if slot is None else place[slot] for slot in slots],
-            weights=[
-                loss * (weight if slot is None else 1)
-                for (_, loss, weight), slot in zip(sizes, slots, strict=True)
-            ],
-        )  # fmt: skip
+            encoded_runs,
+            {number: i for i, number in enumerate(numbers)},
+            around,
+            needed=[n for n in numbers if marked.slots[n].kind not in ("word", "weight")],
+            tags=tags,
+            tokenizer=self.dialect.tokenizer,
+        )
+        if template is None:
+            return None
+        paths = [marked.slots[n].path for n in numbers]
         return PieceTemplate(template, tuple((moved(path, -start)) for path in paths))
 
     def _around(self, text: str, start: int, kind: str) -> tuple[int | Tags, tuple[str, str]]:

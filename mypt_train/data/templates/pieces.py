@@ -54,14 +54,10 @@ def weights_of_turns(
     return [turns[bisect_right(questions, n)] for n in range(len(starts))]
 
 
-def weighed(piece: PieceTemplate, blocks: list[Message], weights: list[float]) -> PieceTemplate:
-    """Returns the template of a piece that knows whether it needs weights."""
-    template = replace(
-        piece.template,
-        weights=piece.template.weights if {*weights} - {0, 1} else None,
-        weighed=any(weight != 1 for block in blocks for weight in own_weights(block)),
-    )
-    return replace(piece, template=template)
+def weighed(piece: PieceTemplate, blocks: list[Message]) -> PieceTemplate:
+    """Returns the template of a piece that knows whether its blocks have weights."""
+    has_weights = any(weight != 1 for block in blocks for weight in own_weights(block))
+    return replace(piece, template=replace(piece.template, weighed=has_weights))
 
 
 def piece_of(block: Message, starts: list[int]) -> int:

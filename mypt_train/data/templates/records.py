@@ -25,7 +25,7 @@ from typing import Any
 
 from mypt_lint.fast.layout import Layout, size_of, smallest
 from mypt_spec.dialect import Dialect
-from mypt_spec.encoder import Segment
+from mypt_spec.encoder import EncodedAlone, Segment, runs
 from mypt_spec.memo import Memo
 from mypt_spec.record_schema import JSON, LANGUAGE, NAME, OBJECT, STRING, Field
 from mypt_spec.table import TEXT
@@ -37,8 +37,6 @@ from mypt_train.data.templates.template import (
     QUOTED,
     VALUE,
     Template,
-    Text,
-    cut_at_marks,
     template_of,
 )
 
@@ -105,49 +103,27 @@ class Templates:
         episode, _ = self.dialect.read(smallest(self.layout, shape, marks))
         if episode is None or any(part is not None and MARKS.search(part) for part in fixed):
             return None
-        texts: list[Text] = []
-        runs: list[tuple[int, int]] = []  # length, 0 for a text; loss
-        ids: list[int] = []
-        tags: Counter[str] = Counter()
-        met: Counter[int] = Counter()  # of each mark, how often it comes out
-        for segment in self.dialect.segments(episode, mask=self.mask):
-            if segment.event.terminal != TEXT:
-                tags[segment.event.terminal] += 1
-            text = segment.event.text
-            if not MARKS.search(text):
-                ids += segment.ids
-                runs.append((len(segment.ids) - segment.trailing, segment.loss))
-                runs += [(segment.trailing, 0)] if segment.trailing else []
-                continue
-            cut = self._pieces(segment, marks.kinds)
-            if cut is None:
-                return None
-            met.update(number for _, number, _ in cut[1])
-            texts.append(cut)
-            runs.append((0, segment.loss))
-        if any(met[number] != 1 for number in range(names, len(marks.kinds))):
-            return None
-        return template_of(texts, runs, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size)
+        segments = self.dialect.segments(episode, mask=self.mask)
 
-    def _pieces(self, segment: Segment, kinds: list[str]) -> Text | None:
-        """Returns the text of a segment around its marks; None where a mark is out of place."""
-        table, event = self.dialect.table, segment.event
-        terminal = table.terminals.get(event.terminal)
-        if terminal is not None and any(piece.kind == "special" for piece in terminal.spelling):
-            return None  # several runs of text with ids between them
-        body = (
-            "text"
-            if terminal is not None or not segment.inside
-            else table.openers[segment.inside[-1]].body
+        def around(run: EncodedAlone, number: int, _: int) -> tuple[int, tuple[str, str]]:
+            return self._around(segments[run.first], marks.kinds[number])
+
+        return template_of(
+            runs(segments, self.dialect.table, self.dialect.tokenizer),
+            {number: number for number in range(len(marks.kinds))},
+            around,
+            needed=range(names, len(marks.kinds)),
+            tags=Counter(s.event.terminal for s in segments if s.event.terminal != TEXT),
+            tokenizer=self.dialect.tokenizer,
         )
 
-        def placed(number: int, _: int) -> tuple[int, int, tuple[str, str]]:
-            if kinds[number] == JSON:
-                return number, VALUE, ('"', '"')
-            if kinds[number] == OBJECT and body == "call":
-                return number, MEMBERS, (', "', '": 0')
-            if kinds[number] == OBJECT:
-                return number, VALUE, ('{"', '": 0}')
-            return number, PLAIN if body == "text" else QUOTED, ("", "")
-
-        return cut_at_marks(event.text, placed)
+    def _around(self, segment: Segment, kind: str) -> tuple[int, tuple[str, str]]:
+        """Returns how a value of this kind is written in a segment, and what is around its mark."""
+        table = self.dialect.table
+        is_tag = segment.event.terminal in table.terminals
+        body = "text" if is_tag or not segment.inside else table.openers[segment.inside[-1]].body
+        if kind == JSON:
+            return VALUE, ('"', '"')
+        if kind == OBJECT:
+            return (MEMBERS, (', "', '": 0')) if body == "call" else (VALUE, ('{"', '": 0}'))
+        return PLAIN if body == "text" else QUOTED, ("", "")

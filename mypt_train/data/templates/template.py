@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,11 @@ import numpy.typing as npt
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import written
 from mypt_spec.bodies.tagged import arguments_text
+from mypt_spec.encoder import EncodedAlone
+from mypt_spec.tokenizer.runs import encode_run
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 from mypt_train.data.formats.manifest import SFT, TokenIds, dtype_of
-from mypt_train.data.templates.marks import MARK
+from mypt_train.data.templates.marks import MARK, slot_of_weight
 
 MARKS = re.compile(MARK.format("([0-9]+)"))
 
@@ -84,44 +86,86 @@ class Template:
         return out
 
 
-def cut_at_marks(
-    text: str, placed: Callable[[int, int], tuple[int, int | Tags, tuple[str, str]] | None]
-) -> Text | None:
-    """Returns a text around its marks; None where a mark is out of place.
+def template_of(
+    encoded: Sequence[EncodedAlone],
+    place: Mapping[int, int],
+    around: Callable[[EncodedAlone, int, int], tuple[int | Tags, tuple[str, str]]],
+    *,
+    needed: Iterable[int],
+    tags: Counter[str],
+    tokenizer: Tokenizer,
+) -> Template | None:
+    """Returns the template of what is encoded by itself; None where a mark is out of place.
 
-    `placed` takes the number of a mark and where it begins. It returns the number of the value, how
-    that is written, and what is around the mark in its place; None for a mark that has none.
+    `place` has the number of the value for each mark that may come out; those that are `needed`
+    come out once. `around` takes a text, the number of a mark in it and where the mark begins. It
+    returns how the value is written, and what is around the mark in its place. The template has
+    weights if some are free, or not 0 or 1.
     """
+    texts: list[Text] = []
+    runs: list[tuple[int, int, float]] = []  # length, 0 for a text; loss; weight
+    ids: list[int] = []
+    met: Counter[int] = Counter()  # of each value, how often it comes out
+    if any(run.loss < 0 for run in encoded):
+        return None
+    for run in encoded:
+        if isinstance(run.content, list):
+            ids += run.content
+            runs.append((len(run.content), run.loss, run.weight))
+            continue
+        if not MARKS.search(run.content):
+            both = [(0, run.lead), (1, run.content[len(run.lead) :])]
+            for is_rest, run_ids in encode_run(both, tokenizer):
+                ids += run_ids
+                runs.append((len(run_ids), run.loss if is_rest else 1 - run.loss, run.weight))
+            continue
+        cut = None if MARKS.search(run.lead) else _cut_at_marks(run, run.content, place, around)
+        if cut is None:
+            return None
+        met.update(number for _, number, _ in cut[1])
+        texts.append(cut)
+        lead = len(run.lead.encode())
+        runs += [(-lead, 1 - run.loss, run.weight)] if lead else []
+        runs.append((0, run.loss, run.weight))
+    slots = [slot_of_weight(weight) for _, _, weight in runs]
+    if any(met[place[n]] != 1 for n in needed) or not {*slots} <= {None, *place}:
+        return None  # a value is missing, or the weight is that of a message of another piece
+    weights = [
+        loss * (weight if slot is None else 1)
+        for (_, loss, weight), slot in zip(runs, slots, strict=True)
+    ]
+    return Template(
+        tuple(texts),
+        np.array([length for length, _, _ in runs], np.int64),
+        np.array([loss for _, loss, _ in runs], np.uint8),
+        np.array(ids, dtype_of(tokenizer.vocab_size)),
+        tags,
+        np.array([-1 if slot is None else place[slot] for slot in slots], np.int64),
+        np.array(weights, np.float32) if {run.weight for run in encoded} - {0, 1} else None,
+    )
+
+
+def _cut_at_marks(
+    run: EncodedAlone,
+    text: str,
+    place: Mapping[int, int],
+    around: Callable[[EncodedAlone, int, int], tuple[int | Tags, tuple[str, str]]],
+) -> Text | None:
+    """Returns a text around its marks; None where a mark is out of place."""
     pieces: list[Piece] = []
     at = 0
     for match in MARKS.finditer(text):
-        place = placed(int(match[1]), match.start())
-        if place is None:
+        number = int(match[1])
+        if number not in place:
             return None
-        number, how, (before, after) = place
+        how, (before, after) = around(run, number, match.start())
         start, end = match.start() - len(before), match.end() + len(after)
         if text[start:end] != before + match[0] + after or start < at:
             return None
-        pieces.append((text[at:start], number, how))
+        pieces.append((text[at:start], place[number], how))
         at = end
     alone = len(pieces) == 1 and pieces[0][0] == "" and pieces[0][2] == PLAIN and at == len(text)
     return pieces[0][1] if alone else -1, tuple(pieces), text[at:]
-
-
-def template_of(
-    texts: list[Text], runs: Sequence[tuple[int, int]], ids: list[int], tags: Counter[str], *,
-    vocab_size: int, owners: Sequence[int] | None = None, weights: Sequence[float] | None = None,
-) -> Template:  # fmt: skip
-    """Returns a template; `runs` have a length, 0 for a text, and a loss."""
-    return Template(
-        tuple(texts),
-        np.array([length for length, _ in runs], np.int64),
-        np.array([loss for _, loss in runs], np.uint8),
-        np.array(ids, dtype_of(vocab_size)),
-        tags,
-        np.full(len(runs), -1) if owners is None else np.array(owners, np.int64),
-        None if weights is None else np.array(weights, np.float32),
-    )
 
 
 def in_json(value: Any, how: int | Tags) -> str:
