@@ -57,11 +57,13 @@ def _may_be_control(text: str) -> bool:
 @check("MYP301")
 def control_string(chat: Chat) -> Iterator[Finding]:
     """Finds control strings in texts, and thoughts in answers where thoughts are separate."""
-    strings, thoughts = strings_of("formats"), strings_of("thoughts")
     separate = any(message.thoughts for message in chat.messages)
     for message in (*chat.messages, *chat.rejected):
         where = f"the {message.alias} message"
         for text in message.content or ():
+            if not _may_be_control(text.text):
+                continue
+            strings, thoughts = strings_of("formats"), strings_of("thoughts")
             fixable = not message.calls and message.role != "tool"  # the text is a whole string
             yield from _in(text, strings, where, _HINT, fixable=fixable)
             if message.role == "assistant":

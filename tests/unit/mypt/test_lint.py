@@ -434,7 +434,7 @@ print(*sys.modules)
     late = {"tomllib", "tempfile", "traceback", "mypt_cli.store", "mypt_spec.templates.sandbox"}
     late |= {"mypt_lint.check.texts", "mypt_lint.proposals.candidates", "mypt_lint.fix.files"}
     assert not late & {*clean}, "a start is to take .2 s"
-    assert sum(name.startswith("mypt") for name in clean) < 200
+    assert sum(name.startswith("mypt") for name in clean) < 190
     assert not needless & {*plain_chats}
     assert any("error[MYP" in line[0] for line in shown if line)
     assert not {"rich.console", "numpy"} & {*faulty}
