@@ -192,7 +192,9 @@ def test_each_call_may_have_a_header(tmp_path: Path, said: str) -> None:
     assert findings == []
     assert d.trained(thinking, history="official") == [episode]
     step, whole = d.trained(thinking, history="per-turn")
-    record["messages"] = record["messages"][:2]
-    assert d.serialize(step) == compiled(template)(**record)[0].replace("STRFTIME", today)
-    assert "<|message|>T<|end|>" in d.serialize(step)
     assert whole.messages == d.trained(episode, history="per-turn")[1].messages
+    for messages in (record["messages"][:2], [*record["messages"][:3], called]):
+        record["messages"] = messages  # a turn without an answer
+        (step,) = d.trained(d.check(record)[0] or episode, history="official")
+        assert d.serialize(step) == compiled(template)(**record)[0].replace("STRFTIME", today)
+        assert d.serialize(step).count("<|message|>T<|end|>") == len(messages) // 2
