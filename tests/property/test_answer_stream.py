@@ -20,6 +20,7 @@ from mypt_infer.serve.deltas import CALLED, DeltaReader
 from mypt_spec.dialect import families
 from tests.support.build import assistant, function, user
 from tests.support.examples import either, examples
+from tests.support.state import state_of
 
 TOOLS = [function("find", {"q": {"type": "string"}, "n": {"type": "integer"}})]
 SYSTEM = {"role": "system", "content": "S"}
@@ -132,6 +133,22 @@ def test_any_pieces_of_any_text_are_the_whole(name: str, seed: int) -> None:
     known = dialect, prompt, ids, text
     cuts = [draw.randrange(len(text) + 1) for _ in range(draw.randrange(1, 9))]
     assert of_text(known, cuts) == of_text(known, []) == of_text(known, [*range(len(text))])
+
+
+@settings(max_examples=examples(400))
+@given(st.sampled_from(NAMES), st.integers(0, 1 << 30))
+def test_a_piece_leads_where_its_characters_lead(name: str, seed: int) -> None:
+    """After any text before it; so, by induction, any number of pieces is the whole."""
+    draw = random.Random(seed)
+    dialect, prompt, _, text = draw.choice([*answers(name).values()])
+    begin, end = sorted(draw.choices(range(len(text) + 1), k=2))
+    states = []
+    for pieces in ([*text[:end]], [*text[:begin], text[begin:end]]):
+        stream = AnswerStream(dialect, prompt, tools=TOOLS)
+        for piece in pieces:
+            stream.push_text(piece)
+        states.append(state_of(stream))
+    assert states[0] == states[1]
 
 
 def test_each_call_of_several_has_an_end() -> None:
