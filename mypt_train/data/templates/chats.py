@@ -30,7 +30,7 @@ import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, cast
 
@@ -59,10 +59,8 @@ from mypt_train.data.templates.pieces import (
     join,
     moved,
     owners_of,
-    piece_of,
     place_of,
     renumbered,
-    weighed,
     weights_of_turns,
 )
 from mypt_train.data.templates.template import (
@@ -303,9 +301,8 @@ class ChatTemplates:
                 )
             ]
             template = None if piece in torn else self._piece(group, numbers, marked, start, tags)
-            if template is not None and not (start < question and last):  # none acts in the context
-                blocks = [m for m in episode.messages if piece_of(m, starts) == piece]
-                template = weighed(template, blocks)
+            if template is not None and start < question and last:  # no weight acts in the context
+                template = replace(template, template=replace(template.template, weighed=False))
             out.append(template or False)
         learnt = [one for one in out if isinstance(one, PieceTemplate)]
         if len(learnt) < number:

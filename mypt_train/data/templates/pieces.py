@@ -15,7 +15,6 @@ import numpy as np
 
 from mypt_spec.encoder import Segment
 from mypt_spec.episode import Message, Part
-from mypt_spec.masks.record import own_weights
 from mypt_spec.record_schema import WEIGHT, is_free_weight
 from mypt_train.data.templates.template import Template
 
@@ -52,17 +51,6 @@ def weights_of_turns(
     bounds = [0, *[starts[n] for n in questions], len(weights)]
     turns = [tuple(weights[max(a - 1, 0) : b]) for a, b in pairwise(bounds)]  # a tag may stop one
     return [turns[bisect_right(questions, n)] for n in range(len(starts))]
-
-
-def weighed(piece: PieceTemplate, blocks: list[Message]) -> PieceTemplate:
-    """Returns the template of a piece that knows whether its blocks have weights."""
-    has_weights = any(weight != 1 for block in blocks for weight in own_weights(block))
-    return replace(piece, template=replace(piece.template, weighed=has_weights))
-
-
-def piece_of(block: Message, starts: list[int]) -> int:
-    """Returns the number of the piece of a block, where `starts` are the places of pieces."""
-    return max(0, bisect_right(starts, place_of(block), lo=1) - 1)
 
 
 def place_of(item: Message | Part) -> int:

@@ -130,6 +130,7 @@ def template_of(
     slots = [slot_of_weight(weight) for _, _, weight in runs]
     if any(met[place[n]] != 1 for n in needed) or not {*slots} <= {None, *place}:
         return None  # a value is missing, or the weight is that of a message of another piece
+    each_weight = {run.weight for run in encoded}
     weights = [
         loss * (weight if slot is None else 1)
         for (_, loss, weight), slot in zip(runs, slots, strict=True)
@@ -141,7 +142,8 @@ def template_of(
         np.array(ids, dtype_of(tokenizer.vocab_size)),
         tags,
         np.array([-1 if slot is None else place[slot] for slot in slots], np.int64),
-        np.array(weights, np.float32) if {run.weight for run in encoded} - {0, 1} else None,
+        np.array(weights, np.float32) if each_weight - {0, 1} else None,
+        weighed=bool(each_weight - {1}),
     )
 
 
