@@ -81,7 +81,7 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
     table = context.table
     owed: Counter[str] = Counter()  # blocks whose closing tag is still to come, by kind
     for event in lex(run.event.text, table):
-        if event.terminal == TEXT:
+        if event.terminal == TEXT or not event.text:
             continue
         terminal = table.terminals.get(event.terminal)
         ends = terminal.ends if terminal is not None else ()
