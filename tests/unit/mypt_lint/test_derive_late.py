@@ -86,7 +86,7 @@ def test_prompts_and_what_follows_them(derived: tuple[str, Dialect]) -> None:
     assert export(**RECORD)[0] == render(**RECORD)[0]
 
 
-def test_a_prompt_whose_text_is_not_ended() -> None:
+def test_a_prompt_of_gemma4_ends_the_text() -> None:
     prompter = Prompter(mypt_spec.dialect("gemma4"), "gemma4")
     ids = prompter.prompt(RECORD["messages"][:3], TOOLS).ids
-    assert prompter.dialect.tokenizer.decode(ids).endswith('r<|"|>}<tool_response|>L')
+    assert prompter.dialect.tokenizer.decode(ids).endswith('r<|"|>}<tool_response|>L<turn|>\n')
