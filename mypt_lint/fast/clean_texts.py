@@ -73,7 +73,9 @@ class CleanTexts:
             if any(edge in joined for edge in edges):
                 numbers.update([i for i, text in enumerate(texts) if test(text, edges)])
         if self.table.untagged or rewrites(self.table, joined):
-            numbers.update([i for i, text in enumerate(texts) if not self.is_usual(text)])
+            for i, text in enumerate(texts):
+                if is_body(text, self.table) or rewrites(self.table, text):
+                    numbers.add(i)
         if self.cut_tags:
             cuts = [fragment(text, self.cut_tags) for text in texts]
             numbers.update(i for i, cut in enumerate(cuts) if cut is not None)
@@ -98,12 +100,6 @@ class CleanTexts:
             return True
         strings = [text for text in strings_of([value()]) if text and not text.isspace()]
         return self.are_clean([*strings, text])
-
-    def is_usual(self, text: str) -> bool:
-        """Returns whether a text makes no tag with the one beside it, and is in NFC if it must."""
-        if text.endswith(self.ends) or text.startswith(self.begins):
-            return False
-        return not (is_body(text, self.table) or rewrites(self.table, text))
 
     def has_tag(self, text: str) -> bool:
         return self.table.literals.search(text) is not None

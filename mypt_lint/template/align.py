@@ -169,11 +169,6 @@ FILTERS: tuple[Callable[[str], str], ...] = (
 )
 
 
-def leaves_of(messages: Iterable[dict[str, Any]]) -> list[Leaf]:
-    """Returns texts, thoughts, names of calls and arguments in order, blank ones left out."""
-    return [leaf for leaf in _leaves(messages) if leaf.kind not in _NO_TEXTS]
-
-
 def _leaves(messages: Iterable[dict[str, Any]]) -> Iterator[Leaf]:
     """Yields texts, and what differs from record to record: ids, integers, arguments as JSON."""
     for index, message in enumerate(messages):
@@ -254,7 +249,8 @@ class Aligner:
     @staticmethod
     def without_texts(messages: list[dict[str, Any]]) -> Any:
         """Returns messages with "" for each text: what else they say has no place of its own."""
-        return _replaced(messages, {leaf.path: "" for leaf in leaves_of(messages)})
+        texts = (leaf for leaf in _leaves(messages) if leaf.kind not in _NO_TEXTS)
+        return _replaced(messages, {leaf.path: "" for leaf in texts})
 
     def align(self, messages: list[Any], tools: list[Any] | None = None) -> Aligned:
         """Returns the rendering of a conversation with the place of each text.

@@ -42,7 +42,6 @@ ID = "id"
 _NAME_KEY = re.compile(f"{NAME}_*")
 _DUPLICATE = 'the key "name" occurs twice: it is the name of the tool'
 ARGUMENTS = "arguments"
-TAGGED = "tagged"
 NO_TYPES: Types = MappingProxyType({})
 IDENT = re.compile(r"[a-zA-Z0-9_\-]+")  # the ids of "functions", which tags of results have, too
 # Of a call that is an object of name and arguments: the key of these.

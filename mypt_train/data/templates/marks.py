@@ -103,7 +103,8 @@ class _Marks:
                 out[key] = [self.call(call, (i, key, n)) for n, call in enumerate(value)]
             elif key == WEIGHT and is_free_weight(value):
                 self.mark((i, key), "weight")
-                out[key] = marked_weight(len(self.slots) - 1)
+                # No weight that is not free is equal to it.
+                out[key] = 1 + len(self.slots) / _WEIGHTS
         return out
 
     def call(self, call: dict[str, Any], at: tuple[str | int | None, ...]) -> dict[str, Any]:
@@ -118,11 +119,6 @@ class _Marks:
         elif arguments.startswith("{"):
             function["arguments"] = json.dumps({self.mark((*inside, None), "object"): 0})
         return out
-
-
-def marked_weight(number: int) -> float:
-    """Returns the weight that is the mark of a slot; no weight that is not free is equal to it."""
-    return 1 + (number + 1) / _WEIGHTS
 
 
 def slot_of_weight(weight: float) -> int | None:
