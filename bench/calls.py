@@ -48,6 +48,7 @@ from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.grammar import schema_of
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import call_text
+from mypt_spec.bodies.type_names import standard_types
 from tests.support.decoding import prompt
 
 WORDS = ["New York", "alpha", "beta gamma", "2024-05-01", "the weather in Oslo", "ünder"]
@@ -92,6 +93,8 @@ def readable(paths: list[str], count: int) -> list[Any]:
     for tool in (tool for path in there for listed in lists(path) for tool in listed):
         if len(found) == count:
             break
+        if "parameters" in tool:  # BFCL names types as Python does; other engines take none of it
+            tool = tool | {"parameters": standard_types(tool["parameters"])[0]}
         if tool["name"] not in seen:
             seen.add(tool["name"])
             try:

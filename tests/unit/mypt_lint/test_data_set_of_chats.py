@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mypt_lint.dataset.evaluation import reserved_in
 from tests.support import build
 from tests.support.build import Record, assistant, calls, function, tool, user, write
 from tests.support.linting import Linter
@@ -68,6 +69,19 @@ def test_conversations_are_compared(lint: Any, records: list[Record], expected: 
 def test_the_same_answer_with_more_after_it_is_no_other_answer(lint: Any) -> None:
     findings = lint(chat(), LONGER, chat("Good day."))
     assert [row for row, code, _ in findings if code == "MYP602"] == [3]
+
+
+@pytest.mark.usefixtures("folder")
+def test_questions_of_evaluation_files() -> None:
+    turns = [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]
+    write("eval.jsonl", {"conversations": turns}, chat(question="How?"), {"prompt": "Who?"})
+    questions = {r.text: r.is_question for r in reserved_in(["eval.jsonl"])}
+    assert [text for text in ("Why?", "How?", "Who?") if questions[text]] == [
+        "Why?",
+        "How?",
+        "Who?",
+    ]
+    assert not questions["So."]
 
 
 def test_reserved_prompts_and_evaluation_are_found(lint: Any) -> None:

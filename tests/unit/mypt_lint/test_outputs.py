@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mypt.lint.cli import main
-from mypt_lint.check.diagnostic import MAX_KEYS
+from mypt_lint.check.diagnostic import MAX_KEYS, Summary
+from mypt_lint.report.totals import fixable_line
 from tests.support.build import assistant, chat, native, user, write
 from tests.support.examples import either
 from tests.support.linting import GOOD
@@ -32,6 +33,17 @@ def test_a_flood_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("error[MYP001]") == 500
     main(["-q", "--format", "concise", "a.jsonl"])
     assert len(capsys.readouterr().out.splitlines()) == 505, "formats for programs have all"
+
+
+def test_fixes_in_the_summary() -> None:
+    for safe, unsafe, line in (
+        (0, 2, "No fixes available with --fix (2 with --unsafe-fixes)."),
+        (1, 0, "1 fixable with --fix."),
+        (1, 2, "1 fixable with --fix (2 more with --unsafe-fixes)."),
+    ):
+        summary = Summary()
+        summary.fixable.update(safe=safe, unsafe=unsafe)
+        assert fixable_line(summary) == line
 
 
 def test_every_advice_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:

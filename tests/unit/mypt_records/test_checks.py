@@ -137,6 +137,22 @@ def test_signs_of_alpaca_for_nothing_are_found(sign: str) -> None:
     assert places(record) == [("MYP358", "/input")]
 
 
+def test_a_result_without_an_id_after_one_call_is_a_warning() -> None:
+    one, two = call("find", '{"q": "x"}', id="1"), call("find", '{"q": "y"}', id="2")
+    bare = {"role": "tool", "content": "x"}
+    for made, severity in ([one], "warning"), ([one, two], "error"):
+        record = chat(user(), calls(*made, content=None), bare, assistant())
+        assert ("MYP352", severity) in [(f.code, f.severity) for f in findings_of(record)]
+
+
+def test_a_result_with_an_empty_name_is_of_its_call() -> None:
+    record = turn()
+    record["messages"][2]["name"] = ""
+    assert "MYP312" not in dict(places(record))
+    record["messages"][2]["name"] = "other"
+    assert "MYP312" in dict(places(record))
+
+
 def test_the_other_answer_is_checked_too() -> None:
     record = {"prompt": [user()], "chosen": [assistant()], "rejected": [assistant("")]}
     assert places(record) == [("MYP214", "/rejected/0/content")]
