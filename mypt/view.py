@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
@@ -342,7 +341,7 @@ def _text(items: Iterator[Item], layout: str | None) -> None:
             try:
                 text = item.dialect.serialize(item.episode, layout=layout or first)
             except ValueError as error:  # it has ids, as a content that spells a tag of one id
-                item = replace(item, lacks=str(error))
+                item = item._replace(lacks=str(error))
         notes.note(item, lacks="" if text is not None else "text")
         if text is not None:
             print(display.line(text, keep="\n\t") if sys.stdout.isatty() else text)

@@ -11,9 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 # The seconds after which `threaded` looks again whether it is to stop.
 _POLL = 0.05
@@ -32,8 +31,7 @@ def time_limit(name: str, value: float | None) -> float | None:
     return None if value > threading.TIMEOUT_MAX else value
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """What a function returned, or what it raised."""
 
     value: Any = None

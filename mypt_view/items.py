@@ -7,10 +7,10 @@ another function that yields `Item`s; nothing that shows items asks where they a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 _BOM = "\ufeff"
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One episode to show.
 
     `episode` is None where it could not be read; `value` and `raw` are then what can be shown.
@@ -190,11 +189,11 @@ def rendered(encoder: Encoder, item: Item) -> Item:
     """Returns the item of a record with the text, ids and loss that a chat template makes of it."""
     outcome = None if item.value is None else encoder.record(item.value)
     if outcome is None or not outcome.samples:
-        return replace(item, lacks="the chat template does not write the record")
+        return item._replace(lacks="the chat template does not write the record")
     (sample,) = outcome.samples
     segments = masked(encoder.dialect, sample.ids, sample.mask)
     text = encoder.dialect.tokenizer.decode(sample.ids)
-    return replace(item, segments=segments, text=text, lacks="", shape="")
+    return item._replace(segments=segments, text=text, lacks="", shape="")
 
 
 def as_prepared(items: Iterable[Item], history: str, mask: str) -> Iterator[Item]:
@@ -216,8 +215,7 @@ def as_prepared(items: Iterable[Item], history: str, mask: str) -> Iterator[Item
             raise UsageError(str(error)) from None
         for number, episode in enumerate(episodes, 1):
             segments, lacks = encoded(item.dialect, episode, mask)
-            yield replace(
-                item,
+            yield item._replace(
                 label=item.label + f", episode {number} of {len(episodes)}" * (len(episodes) > 1),
                 episode=episode,
                 segments=segments,
@@ -279,7 +277,7 @@ def _once(item: Item, reported_keys: set[tuple[str, str]]) -> Item:
     keys = [(f.code, f.message) for f in item.findings]
     fresh = tuple(f for f, key in zip(item.findings, keys, strict=True) if key not in reported_keys)
     reported_keys.update(key for key in keys if key[0] in OF_THE_FILE)
-    return item if len(fresh) == len(keys) else replace(item, findings=fresh)
+    return item if len(fresh) == len(keys) else item._replace(findings=fresh)
 
 
 def _need(source: Source, rows: int, line: int, noun: str = "line") -> None:

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from mypt_cli.run import message_of
 from mypt_cli.words import counted
@@ -11,8 +11,7 @@ from mypt_infer.chat.session import Session, source_of
 from mypt_infer.controller.transcript import trainable
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command: its name, what may follow it, what it does for the help, and the function."""
 
     name: str

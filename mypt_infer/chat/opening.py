@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mypt_cli.run import saying
 from mypt_infer.controller import Controller, Options, Script, Source
@@ -24,8 +24,7 @@ SYSTEM = "You are MyPT. Answer questions using workspace tools when needed."
 _POLL = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(NamedTuple):
     """What all conversations of a chat have in common; `system` is the user's system prompt."""
 
     source: Source
@@ -45,7 +44,7 @@ class Setup:
 
     def prompted(self, system: str) -> Setup:
         """Returns the same with another system prompt. Raises ValueError if there is none."""
-        setup = replace(self, system=system)
+        setup = self._replace(system=system)
         setup.new()
         return setup
 
@@ -90,7 +89,7 @@ def from_arguments(args: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | N
     engine = None if args.workspace is None else _engine(args)
     tools = _tools(engine, played)
     source = Demo(spoken, calls=len(tools) > 0) if played is None else played.source(tools, options)
-    return replace(setup, source=source, tools=tools), engine
+    return setup._replace(source=source, tools=tools), engine
 
 
 def _engine(args: argparse.Namespace) -> WorkspaceEngine:

@@ -6,8 +6,7 @@ call that begins is either dropped, or complete; one that is complete gets a res
 """
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_infer.controller import events
 from mypt_infer.controller.draft import Block
@@ -19,8 +18,7 @@ from mypt_infer.truncate_result import LEAST, count_result
 from mypt_spec.episode import patterns_of
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A call that waits for its result; `block` is the one in which it is written."""
 
     number: int

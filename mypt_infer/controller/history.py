@@ -7,10 +7,9 @@ again, and remembered in `dropped`, so that a transcript can be replayed.
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import mypt_spec
 from mypt_infer.run_format import format_of
@@ -25,8 +24,7 @@ ORIGINS = (PROMPT, SAMPLED, FORCED, INJECTED)
 _CONTENTS = ("ids", "_origins", "turns", "first", "dropped", "stopped", "calls", "state", "_last")
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(NamedTuple):
     """Ids that the model drew and the conversation does not keep; `at` was their index."""
 
     at: int

@@ -1,12 +1,12 @@
 """Holds the answer to a prompt: its tokens, and what the decoder refused at each."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mypt_spec import Dialect, Episode, Finding
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One token, and the decoder's state in which it was chosen.
 
     `refused_mass` is the probability that the model gave to refused ids; None if the token was

@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
@@ -40,8 +40,7 @@ from mypt_train.data.unit_files import LONG, REFUSED, WRITTEN
 _MAY_FAIL = re.compile(rb"[eE]rror|success|\\u00[4-7]")
 
 
-@dataclass(frozen=True, slots=True)
-class LineOutcome:
+class LineOutcome(NamedTuple):
     """The outcome for a line: written as samples, refused with findings, or too long.
 
     `tags` counts the terminals in the samples, `history` what a policy made of the conversation,
@@ -199,7 +198,7 @@ class Encoder:
             return refused(*(map(with_help, against) if self.checker.shape else against))
         warned = self._warnings([*about, *findings])
         outcome = self._outcome(record, episode)
-        return replace(outcome, warned=warned) if warned else outcome
+        return outcome._replace(warned=warned) if warned else outcome
 
     def _warnings(self, findings: Iterable[Finding]) -> Counter[str]:
         graded = (self.checker.graded(f) for f in findings if self.checker.selects(f.code))

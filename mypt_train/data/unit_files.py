@@ -12,7 +12,6 @@ import io
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +28,7 @@ DEFAULT_DTYPE = np.dtype("<u2")
 _OPEN = 200
 
 
-@dataclass(frozen=True, slots=True)
-class UnitFile:
+class UnitFile(NamedTuple):
     """What a unit file says of its samples, and where their tokens are.
 
     `begins`: the bytes from the beginning of the file to ids, masks, weights and messages, or -1;

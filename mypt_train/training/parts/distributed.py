@@ -7,9 +7,8 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -18,8 +17,7 @@ from torch import Tensor, nn
 from mypt_model.pretrained import Net
 
 
-@dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     """This process among all. `first` writes and prints."""
 
     rank: int
