@@ -14,7 +14,7 @@ Implements `grammar/praxis/SPEC.md` sections 6 and 10.
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import mypt_spec
 from mypt_infer.run_format import ToolCall, format_of
@@ -43,8 +43,7 @@ def _headed(text: str) -> str:
     return text if headed else _HEADER + text
 
 
-@dataclass(frozen=True)
-class _Span:
+class _Span(NamedTuple):
     """An event, the blocks that are open after it, and where it begins and ends in the text."""
 
     event: Event

@@ -59,19 +59,14 @@ def kinds() -> tuple[_Kind, ...]:
     )  # fmt: skip
 
 
-@cache
-def _kinds_of(codes: tuple[str, ...]) -> list[_Kind]:
-    return [kind for kind in kinds() if not codes or kind.code in codes]
-
-
 def _needle(value: str | list[str]) -> str | tuple[str, ...]:
     return value if isinstance(value, str) else tuple(v.replace("#", digits) for v in value)
 
 
 def private(text: str, *codes: str) -> Iterator[tuple[str, int, int]]:
     """Yields (name, start, end) of what is found, by the rules `codes`, or by all for none."""
-    for kind in _kinds_of(codes):
-        for match in kind.matches(text):
+    for kind in kinds():
+        for match in kind.matches(text) if not codes or kind.code in codes else ():
             yield kind.name, *match.span()
 
 

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Automaton", "Dialect", "Encoded", "Episode", "Event", "Finding", "Fix", "Limits", "Message",
-    "Part", "SpecError",
-    "Tokenizer", "VocabularyError", "dialect", "dialects", "load",
+    "Part", "SpecError", "Tokenizer", "VocabularyError", "dialect", "dialects", "load",
 ]  # fmt: skip
 __version__ = "0.3.0"
 _NAMES = {

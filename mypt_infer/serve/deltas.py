@@ -8,9 +8,8 @@ each, and a block without the name of a tool is content, as it was written.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import regex
 
@@ -36,8 +35,7 @@ CONTENT, THOUGHT, CITED, CALLED = "content", "reasoning_content", "citations", "
 NO_CALL = "no call"  # what was to be a call, without the name of a tool: content, as it is written
 
 
-@dataclass(frozen=True, slots=True)
-class CallAttempt:
+class CallAttempt(NamedTuple):
     """A call as it was read: `raw` is its block, which is between the ids `begin` and `end`.
 
     `status` is `ok`, or why it is none: `invalid_json`, `malformed_structure`, `missing_name`, or
@@ -53,8 +51,7 @@ class CallAttempt:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(NamedTuple):
     """A piece of an answer: its kind, its text, and how many ids there are up to it.
 
     `begin` is the number of ids before it. Of calls, the text is a piece of the arguments; `name`

@@ -78,11 +78,10 @@ def _is_cut(text: str) -> bool:
 
 @prefilter("MYP457")
 def _has_script(text: str) -> bool:
-    if text.isascii() or not any(
-        "\u0370" <= c < "\u1000" or "\u3040" <= c < "\ud7b0" for c in {*text}
-    ):
+    if text.isascii():
         return False
-    return re.search(_OTHER, text) is not None
+    near = ("\u0370" <= c < "\u1000" or "\u3040" <= c < "\ud7b0" for c in {*text})
+    return any(near) and re.search(_OTHER, text) is not None
 
 
 @check("MYP454")
