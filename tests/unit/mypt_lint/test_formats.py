@@ -102,7 +102,7 @@ def test_junit_gives_every_string_back(one: Diagnostic, two: Diagnostic) -> None
     for case, item in zip(cases, [one, two], strict=True):
         want = re.sub("[\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", show(item.finding.message))
         assert case[0].get("message") == want
-        place = f"{item.finding.code} {item.finding.name} {item.row}:{item.column}"
+        place = f"{item.finding.code} {item.finding.name} {item.at}"
         assert (case.get("name") or "").startswith(place)
     assert sum(int(suite.get("tests") or 0) for suite in suites) == 2
     assert ET.fromstring(rendered("junit", [one, two], "ascii")).tag == "testsuites"
