@@ -18,7 +18,7 @@ from mypt_spec.bodies.strict_json import DefinitionsError, canonical
 from mypt_spec.bodies.tagged import Types, types_of
 from mypt_spec.damage.cut_tags import nestings
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of, patterns_of
-from mypt_spec.table import LISTS, TEXT, Terminal, pattern
+from mypt_spec.table import LISTS, TEXT, WITH_IDS, Terminal, pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Format:
     def ids(self) -> bool:
         """Returns whether calls may have ids, by which results name them."""
         openers = [self.dialect.table.openers[kind] for kind in self.calls]
-        return any(opener.body in LISTS or "id" in opener.patterns for opener in openers)
+        return any(opener.body in WITH_IDS or "id" in opener.patterns for opener in openers)
 
     @cached_property
     def thinking(self) -> frozenset[str]:

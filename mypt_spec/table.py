@@ -17,15 +17,15 @@ TEXT = "TEXT"
 END = "$END"
 # A single-id tag by itself, in a dialect where only longer spellings hold it.
 STRAY = "$STRAY"
-# Kinds of body: one tool call; a list of calls, each with an id, or one call alone.
+# Kinds of body: one tool call; a list, with an id in each call (or one call alone), or at its end.
 CALLS = ("call", "arguments", "function", "parameters", "tagged", "bare_keys")
-LISTS = ("calls", "functions")
-IDS_LAST = ("functions",)  # of lists: a model writes an id in each call, after its arguments
+WITH_IDS, IDS_LAST = ("calls", "functions"), ("functions",)
+LISTS = (*WITH_IDS, "keywords")
 # That declare tools: TypeScript (all, or what it can say), JSON, nested tags, a template's text.
 TOOL_TAGS = ("tool_tags", "ordered_tool_tags")
 DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list", *TOOL_TAGS, "template")
 # Kinds of body in which nothing is escaped: they cannot say a tag.
-UNESCAPED = ("text", "signatures", "tagged", "bare_keys", *TOOL_TAGS, "template")
+UNESCAPED = ("text", "signatures", "tagged", "bare_keys", "keywords", *TOOL_TAGS, "template")
 # Ids above a vocabulary that tags may have: models have spare rows of embeddings, Qwen3 has 267.
 UNUSED = 4096
 # Special tokens of vocabularies that fill up rows, the best first.

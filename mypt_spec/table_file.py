@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mypt_spec.bodies.call_tags import BareKeys, Tags
+from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
 from mypt_spec.compiled.toml import loads
 from mypt_spec.table import (
     CALLS,
@@ -64,7 +64,8 @@ def _template(**columns: Any) -> str:
     return ToolTemplate(**columns)
 
 
-_BODIES: dict[str, Callable[..., str]] = {"bare_keys": BareKeys, "template": _template}
+_BODIES: dict[str, Callable[..., str]] = {"bare_keys": BareKeys, "keywords": Keywords}
+_BODIES |= {"template": _template}
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
     *("joins", "before", "after", "first", "stops", "strip", "prefix", "suffix", "blank"),

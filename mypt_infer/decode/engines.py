@@ -16,7 +16,7 @@ from mypt_infer.decode.engine import Engine
 from mypt_infer.decode.llguidance.grammar import EngineError
 from mypt_infer.decode.llguidance.response import Response
 from mypt_spec import Dialect
-from mypt_spec.table import LISTS
+from mypt_spec.table import WITH_IDS
 
 ENGINES = ("table", "llguidance", "auto")
 # Tables take a second for as many letters of values in lists; llguidance a tenth of that.
@@ -37,7 +37,7 @@ def engine_of(
     tools that the engine cannot hold, EngineError for one that is unknown or not installed.
     """
     engine = _reader(dialect, tools, name, forbidden_blocks, response)
-    if not tools or call_ends(dialect)[0] not in LISTS:
+    if not tools or call_ends(dialect)[0] not in WITH_IDS:
         return engine
     from mypt_infer.decode.call_ids import Distinct
 

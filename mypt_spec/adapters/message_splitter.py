@@ -43,6 +43,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from mypt_spec.adapters.message_shape import NULLABLE
 from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter, WholeRecord, shallow
+from mypt_spec.bodies.call_tags import BareKeys
 from mypt_spec.bodies.definitions import come_back, layout_of, write_definitions, write_indented
 from mypt_spec.bodies.plain_schema import arguments
 from mypt_spec.bodies.strict_json import loads
@@ -191,7 +192,7 @@ class MessageSplitter(Splitter):
     ) -> None:
         self.free, self.table, self.opt_out = free, table, opt_out
         self.tools_body, self.indented = tools_body, indented
-        self.only_chats = table.tagged == "bare_keys" or tools_body == "template"
+        self.only_chats = isinstance(table.tagged, BareKeys) or tools_body == "template"
         self.tools_as_json = indented or layout_of(tools_body) != ()
         self.matches, self.is_id = free.names.fullmatch, free.ids.fullmatch
         self.learnt: list[str] = []  # keys of metadata

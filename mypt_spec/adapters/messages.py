@@ -68,7 +68,7 @@ from mypt_spec.findings import Finding
 from mypt_spec.record_schema import ROLE, WEIGHTS, RecordSchema
 from mypt_spec.rules.context import Context
 from mypt_spec.rules.shared_mistakes import Chat, Path
-from mypt_spec.table import LISTS, Terminal, TokenTable
+from mypt_spec.table import LISTS, WITH_IDS, Terminal, TokenTable
 
 SHAPE = "messages"
 _HEADS = ("system", "developer", "user")
@@ -119,12 +119,14 @@ class Messages(Adapter):
             thoughts="thought" in paths,
         )
         self.listed = "call" in paths and self._opener("call").body in LISTS
+        with_id = self.listed and self._opener("call").body in WITH_IDS
         self.quoted = "result" in paths and self._opener("result").body == "json"
         self.tagged = self.table.tagged if "call" in paths else None
         # Whether definitions of tools are written as they are given.
         self.verbatim = "tools" not in paths or self._opener("tools").body != "namespace"
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
-        self.ordered = not self.listed and len(with_ids) < 2
+        self.listed_ids = with_id
+        self.ordered = not with_id and len(with_ids) < 2
 
     def _opener(self, piece: str, calls: Sequence[Any] = (), *, front: bool = False) -> Terminal:
         """Returns the opening tag of a piece; `calls` beside its text, or a system message in front
@@ -245,7 +247,7 @@ class Messages(Adapter):
                 self._add(blocks, piece, source, reader.at(i, ROLE))
             self._vanished(message, i, record, options, reader)
             block = blocks[-1] if message.role == "tool" else blocks[min(start, len(blocks) - 1)]
-            add_notes(block, message, f"/messages/{i}", self._patterns, self.turns, self.listed)
+            add_notes(block, message, f"/messages/{i}", self._patterns, self.turns, self.listed_ids)
             block.meta |= {FRONT: front} if front and i == fronted else {}
             if self.late and message.calls:
                 block.meta.setdefault(LATE, []).append("".join(part.text for part in late))
@@ -452,7 +454,7 @@ class Messages(Adapter):
                         ids = iter(current.pop(IDS, ())) if self.turns else ids
                         out.append(current)
                     current, rank = out[-1], now
-                    self._say(current, piece, part, next(ids, "") if piece == "call" else "", types)
+                    self._say(current, piece, part, ids, types)
                     continue
                 rank = len(_SPOKEN)
             if current is None and meta:  # of a message without text, whose block holds tools
@@ -501,14 +503,14 @@ class Messages(Adapter):
         return names | notes | {"content": content}
 
     def _say(
-        self, message: dict[str, Any], piece: str, part: Part, ident: str, types: Types
+        self, message: dict[str, Any], piece: str, part: Part, ids: Iterator[str], types: Types
     ) -> None:
         if piece == "thought":
             message[THOUGHTS[0]] = without_prefix(part.text, self._opener(piece).prefix)
         elif piece == "call":
             body, attrs = self._opener("call").body, dict(part.attrs)
             for call in calls_in(value_in(part.text, body), body, part.attrs, types):
-                label = call.id or attrs.get("id", "") or ident
+                label = call.id or attrs.get("id", "") or next(ids, "")
                 function = {"name": call.name, "arguments": call.arguments}
                 one = ({"id": label} if label else {}) | {"type": "function", "function": function}
                 message.setdefault("tool_calls", []).append(one)

@@ -1,15 +1,24 @@
 """Holds how calls are written whose arguments are no JSON: columns of the token table."""
 
+import ast
 import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Self
 
-from mypt_spec.bodies.strict_json import canonical, loads
+from mypt_spec.bodies.strict_json import Fault, canonical, loads
 
-NO_JSON = ("tagged", "bare_keys")  # kinds of body
+NO_JSON = ("tagged", "bare_keys", "keywords")  # kinds of body
 ALONE = ("arguments", "bare_keys")  # arguments, with the name in the tag
+_NO_CALLS = "not written as calls with keywords for their arguments"
+_NO_VALUE = "not written with values that can be arguments"
+_STRING = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
+# A word or a string of Python, with the escapes of `repr`.
+_ESCAPED = r"\\(?:[\\'\"nrt]|x[\da-f]{2}|u[\da-f]{4}|U00(?:0[\da-f]|10)[\da-f]{4})"
+_PYTHON = re.compile(
+    rf"""'(?:[^'\\\n]|{_ESCAPED})*'|"(?:[^"\\\n]|{_ESCAPED})*"|\b(?:True|False|None)\b"""
+)
 _KEY = r'[^\s{}\[\],:"](?:[^{}\[\],:"]*[^\s{}\[\],:"])?'  # of `BareKeys`
 
 
@@ -126,6 +135,91 @@ class BareKeys(str):
             return False
 
 
+class Keywords(BareKeys):
+    """The body "keywords": all calls of a message, their arguments as Python's keywords.
+
+    `calls` is what is before the first call, between two, and after the last. Values are JSON; with
+    a `quote`, it is around strings, in which nothing is escaped, objects are JSON, and all other
+    values are Python's. A quote ends a string where an argument may end.
+
+    >>> keywords = Keywords(["[", ", ", "]"], quote="'")
+    >>> keywords.write([{"name": "f", "arguments": {"city": "Oslo", "all": True}}])
+    "[f(city='Oslo', all=True)]"
+    >>> keywords.read("[f(days=['Mon', None]), g()]")[0]
+    {'name': 'f', 'arguments': {'days': ['Mon', None]}}
+    """
+
+    calls: tuple[str, ...]
+    names: re.Pattern[str]  # of functions and arguments
+
+    def __new__(cls, calls: Iterable[str], quote: str = "") -> Self:
+        """Returns the body with these texts."""
+        body = str.__new__(cls, "keywords")
+        body.calls, body.end, body.marks, body.wrap = (*calls,), quote, (quote,) * len(quote), ()
+        body.names = re.compile(r"""[^\s()=,:'"\[\]{}]+""")
+        key, edge = body.names.pattern, re.escape(quote)
+        before, between, after = map(re.escape, body.calls)
+        ends = rf"(?:, (?={key}=)|(?=\)))"  # an argument
+        text = f"{edge}(?P<text>.*?){edge}(?={ends})|" if quote else "(?P<text>(?!))|"
+        value = rf"(?:{text}(?P<value>(?:{_STRING}|[^'\"()=])+?)){ends}"
+        body.pattern = re.compile(
+            rf"(?:\A{before}|(?P<next>\){between}))(?P<name>{key})\(|(?P<key>{key})={value}|\){after}\Z",
+            re.DOTALL,
+        )
+        return body
+
+    def write(self, value: Any) -> str:
+        """Returns the text of calls: objects with a name and arguments."""
+        before, between, after = self.calls
+        texts = list[str]()
+        for call in value:
+            arguments = (f"{k}={self.value_text(v)}" for k, v in call["arguments"].items())
+            texts.append(f"{call['name']}({', '.join(arguments)})")
+        return before + between.join(texts) + after
+
+    def value_text(self, value: Any) -> str:
+        """Returns the text of an argument."""
+        if not self.end or isinstance(value, Mapping):
+            return json.dumps(value, ensure_ascii=False)
+        return f"{self.end}{value}{self.end}" if isinstance(value, str) else str(value)
+
+    def read(self, text: str) -> Any:
+        """Returns the calls in a text. Raises Fault."""
+        calls = "".join(map(self._in_json, self.tokens(text)))
+        try:
+            return loads(f"[{calls}]")
+        except Fault as fault:
+            message = _NO_VALUE if fault.code == "MYP001" else fault.message
+            raise Fault(fault.code, message) from None
+
+    def tokens(self, text: str) -> list[re.Match[str]]:
+        """Returns where names and arguments are, and the end. Raises Fault."""
+        tokens, at = list[re.Match[str]](), 0
+        while token := self.pattern.match(text, at):
+            tokens.append(token)
+            at = token.end()
+        if at < len(text) or not tokens:
+            raise Fault("MYP001", _NO_CALLS, at)
+        return tokens
+
+    def _in_json(self, token: re.Match[str]) -> str:
+        text, value = token["text"], token["value"]
+        if token["key"] is None:
+            call = f'{{"name": {json.dumps(token["name"])}, "arguments": {{'
+            return "}}, " * (token["next"] is not None) + call if token["name"] else "}}"
+        if text is not None:
+            value = json.dumps(text, ensure_ascii=False)
+        elif self.end and value[0] in "'\"" and self.end in value[1:-1]:
+            raise Fault("MYP001", _NO_VALUE, token.start())
+        elif self.end and value[0] != "{":
+            value = _PYTHON.sub(_as_json, value)
+        return f"{json.dumps(token['key'])}: {value}{', ' * token[0].endswith(', ')}"
+
+    def is_sayable(self, value: Any, name: str = "f") -> bool:
+        """Returns whether arguments of a function are read as they are written."""
+        return super().is_sayable([{"name": name, "arguments": value}])
+
+
 def ordered(members: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the members of an object in the order in which they are written."""
     return dict(sorted(members.items(), key=lambda member: member[0].lower()))
@@ -140,3 +234,8 @@ def _in_json(match: re.Match[str]) -> str:
     kind = match.lastgroup or ""
     text = "null" if kind == "null" else json.dumps(match[kind], ensure_ascii=False)
     return text + ":" * (kind == "key")
+
+
+def _as_json(match: re.Match[str]) -> str:
+    """Returns a string or a word of Python as JSON."""
+    return json.dumps(ast.literal_eval(match[0]), ensure_ascii=False)

@@ -10,10 +10,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mypt_spec.bodies.call_tags import ALONE, BareKeys, Tags, value_text
+from mypt_spec.bodies.call_tags import ALONE, BareKeys, Keywords, Tags, value_text
 from mypt_spec.bodies.definitions import defines_tools, read_definitions, write_definitions
 from mypt_spec.bodies.members import Members
 from mypt_spec.bodies.strict_json import (
@@ -229,14 +230,14 @@ def call_text(
 
 def list_text(calls: Iterable[Call], literals: re.Pattern[str], kind: str) -> str:
     """Returns the canonical body of a list of calls."""
-    return canonical([_listed(call, kind) for call in calls], literals)
+    return value_text([_listed(call, kind) for call in calls], literals, kind)
 
 
 def _listed(call: Call, kind: str) -> dict[str, Any]:
     """Returns a call as an item of a list of this kind, keys in order."""
     ids = {ID: call.id} if call.id else {}
     function = {NAME: call.name, ARGUMENTS: call.arguments}
-    if kind == "functions":
+    if kind != "calls":
         return function | ids
     return ids | {"type": "function", "function": function}
 
@@ -258,6 +259,8 @@ def read_body(
         code, message = fault.code, f"the {noun} is {fault.message}"
         code = "MYP304" if code == "MYP001" else code
         hint = _HELP.get(kind, "")
+        if isinstance(kind, Keywords):
+            hint = f"write {list_text([Call('name', {'key': 'value'})], literals, kind)}"
         if isinstance(kind, Tags):
             message = f"the tool call is not written as it should be: {fault.message}"
             form = call_text("name", {"key": "value"}, literals, kind).replace("\n", "\\n")
@@ -323,6 +326,9 @@ def argument_spans(text: str, kind: str) -> list[tuple[int, int]]:
     if isinstance(kind, Tags):
         around = write_tagged(value_in(text, kind)[NAME], {}, re.compile(""), kind)
         return [(len(around) - len(kind.function[2]), len(text) - len(kind.function[2]))]
+    if isinstance(kind, Keywords):
+        edges = pairwise(token for token in kind.tokens(text) if not token["key"])
+        return [(name.end(), end.start()) for name, end in edges]
     members = Members(text, unique=True)
     if kind == "call":  # all members but the name
         name = members.find([NAME])
@@ -341,7 +347,7 @@ def _function_of(item: Any, kind: str) -> Any:
     """Returns the call in an item of an array of calls; None where there is none."""
     if not isinstance(item, dict):
         return None
-    return item if kind == "functions" else item.get("function")
+    return item.get("function") if kind == "calls" else item
 
 
 def _read_definitions(text: str, kind: str, literals: re.Pattern[str], at: Place) -> Body:

@@ -30,7 +30,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from mypt_spec.bodies.call_tags import BareKeys, Tags
+from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
 from mypt_spec.bodies.strict_json import (
     Fault,
     a_kind_of,
@@ -212,8 +212,12 @@ def call_findings(
     out = []
     at = {key: f"{pointer}/arguments/{escape(key)}" for key in arguments}
     if isinstance(tags, BareKeys):
+        if isinstance(tags, Keywords) and not tags.names.fullmatch(name):
+            message = f"{name!r} cannot be the name in `name(...)`"
+            return [Finding("MYP320", message, f"{pointer}/name")]
         odd = [key for key, value in arguments.items() if not tags.is_sayable({key: value})]
-        message = f"nothing escapes what ends a key or a string ({tags.end}) in an argument"
+        quote = f" ({tags.end})" * (tags.end != "")
+        message = f"nothing escapes what ends a key or a string{quote} in an argument"
         return [Finding("MYP301", message, at[key], help=_UNSAYABLE) for key in odd]
     names = [(name, f"{pointer}/name"), *((key, at[key]) for key in arguments)]
     for number, (word, place) in enumerate(names):

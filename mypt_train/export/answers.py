@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from mypt_spec import Dialect
+from mypt_spec.bodies.call_tags import BareKeys
 from mypt_spec.states import awaits_result, model_writes, stop_tags
 from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
 from mypt_train.export.chat_facts import first_text, openings
@@ -75,8 +76,8 @@ class _Reader:
         self.stops = stop_tags(self.machine, self.table)
 
     def read(self, reserved: tuple[str, ...]) -> Answers:
-        if self.table.tagged == "bare_keys":
-            raise ExportError(f"{self.table.name}: no grammar of a server has keys without quotes")
+        if isinstance(body := self.table.tagged, BareKeys):
+            raise ExportError(f"{self.table.name}: no grammar of a server has such calls ({body})")
         starts = sorted({state for _, state in openings(self.dialect)})
         rules: dict[int, tuple[Way, ...]] = {}
         queue = [*starts]

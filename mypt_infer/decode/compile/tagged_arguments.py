@@ -18,7 +18,6 @@ from mypt_spec.bodies.call_tags import BareKeys, Tags
 from mypt_spec.bodies.tagged import STRING, kinds_in, value_of, value_text
 
 WHERE = "calls with tags for their arguments are for tables alone"
-_BOOLEANS = {"boolean": ("True", "False"), "null": ("None",)}  # of Python
 
 
 class Way(NamedTuple):
@@ -96,22 +95,8 @@ def way_of(
             word = next(iter(schema))
             problem = f"two alternatives of {word!r} take values of one type; {WHERE}"
             raise SchemaFault(tool, f"{at}/{word}", problem)
-        return _spoken(choices, tags)
-    return _spoken([schema], tags)
-
-
-def _spoken(schemas: Sequence[Any], tags: Tags) -> Way:
-    """Returns how a value is written that fits one of some schemas, of other types than strings."""
-    texts, rest = list[str](), list[dict[str, Any]]()
-    for schema in schemas:
-        types = schema.get("type", [])
-        kinds = [types] if isinstance(types, str) else types
-        words = _BOOLEANS if tags.python and not {*schema} & {"enum", "const"} else {}
-        texts += [text for kind in kinds for text in words.get(kind, ())]
-        others = [kind for kind in kinds if kind not in words]
-        if others or not kinds:
-            rest.append(dict(schema) if others == kinds else {**schema, "type": others})
-    return Way(texts=tuple(texts), schemas=tuple(rest))
+        return Way(schemas=(*choices,))
+    return Way(schemas=(dict(schema),))
 
 
 def _unbound(schema: Any) -> bool:

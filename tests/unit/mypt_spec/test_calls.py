@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_spec.bodies.call_tags import BareKeys, Tags
+from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
 from mypt_spec.bodies.json_body import Call, calls_in, calls_of
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Message, Part
@@ -30,6 +30,7 @@ BODIES: dict[str, tuple[Any, list[Call]]] = {
         [{"name": "t", "arguments": X, "id": "c1"}, {"name": "u", "arguments": {}}],
         [Call("t", X, "c1"), Call("u", {})],
     ),
+    Keywords(["[", ", ", "]"], "'"): ([{"name": "t", "arguments": X}], [Call("t", X)]),
 }
 
 
