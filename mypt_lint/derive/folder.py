@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, pieces
-from mypt_spec.bodies.call_tags import BareKeys, Tags
+from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
 from mypt_spec.table import LISTS
 from mypt_spec.templates.sandbox import ToolTemplate
 
@@ -165,7 +165,8 @@ def _grammar(name: str, shape: Shape) -> str:
         each = getattr(tools.body, "each", False) and not tools.after_tool
         after = f" (TOOLS_OPEN TEXT+ {ends.get('tools')})*" * each
         again = " (TOOLS_AGAIN TEXT+)*" if tools.after_tool else ""
-        rules |= {"tools": f"TEXT+{again} {ends['tools']}{after}"} if "tools" in ends else {}
+        end = ends.get("tools", "")  # without a closing tag, they end where the next tag begins
+        rules |= {"tools": f"TEXT+{again} {end}{after}".rstrip()} if "tools" in blocks else {}
         again = f"({tools.again} TEXT+)* " if tools.again else ""
         rules["call"] = f"TEXT+ {again}{ends['call']}"
         response = "TEXT+" if tools.result_body == "json" else texts["result"]
@@ -193,6 +194,9 @@ def _grammar(name: str, shape: Shape) -> str:
     if shape.ends and "answer" in ends:  # in place of END
         rules["final"] = f"{rules['answer'].removesuffix(ends['answer'])}TAIL"
         final = {"last": rules["last"].replace("answer", "final")} if tools else {}
+        if tools and rules["asked"].endswith(ends["answer"]):
+            final["last"] = final["last"].replace("| asked)", "| pending)")
+            final["pending"] = f"{rules['asked'].removesuffix(ends['answer'])}TAIL"
         rules |= final or {"start": f"{head}turn* user final"}
     elif shape.tail:
         rules["start"] += " TAIL"
@@ -253,6 +257,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
                 if isinstance(body, Tags):
                     tags = {"function": [*body.function], "argument": [*body.argument]}
                     row |= {"tags": tags | _given(python=body.python, wrap=[*body.wrap])}
+                elif isinstance(body, Keywords):
+                    row |= {"keywords": {"calls": [*body.calls]} | _given(quote=body.end)}
                 elif isinstance(body, BareKeys):
                     row |= {"bare_keys": {"quote": body.end, "null": body.null}}
             row |= {"body": (body := shape.tools.body)} if piece == "tools" else {}

@@ -10,12 +10,12 @@ from mypt_lint.derive.conversations import conversation
 from mypt_lint.derive.learn import Learner
 from mypt_lint.derive.probe import Probe, Renderings, chat, words
 from mypt_lint.derive.shape import IDENT, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, Tools
-from mypt_spec.bodies.call_tags import ALONE, BareKeys, Tags
+from mypt_spec.bodies.call_tags import ALONE, BareKeys, Keywords, Tags
 from mypt_spec.bodies.definitions import blocks_of, write_definitions
 from mypt_spec.bodies.json_body import Call, call_text, list_text
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.patch import in_common
-from mypt_spec.table import LISTS, TOOL_TAGS
+from mypt_spec.table import LISTS, TOOL_TAGS, WITH_IDS
 from mypt_spec.templates.sandbox import ToolTemplate
 
 _S, _Q, _A, _X, _R, _R2 = words(6)
@@ -32,6 +32,7 @@ _TAGGED = re.compile(
     r"(?P=key)all(?P=mid)(?P<yes>[Tt]rue)(?P=shut)(?P<last></[^<>]*>)?",
     re.DOTALL,
 )
+_KEYWORDS = re.compile(r"(\[?)find_it\(city=(['\"])Oslo\2, several=\[1, 2\.5, (\w+)\], all=")
 _BARE = re.compile(r"\{all:true,city:(\S+?)Oslo\1,several:\[1,2\.5,(\w+)\]\}")
 
 
@@ -99,6 +100,10 @@ class ToolsLearner:
             blank = self._text(chat(_Q, _A, system="")) == self._text(chat(_Q, _A))
             blank = blank and shape.system.blank
             shape = replace(shape, system=replace(shape.system, blank=blank, lead=self.lead))
+        tags = filter(None, map(str.strip, (tools.definitions.opener, tools.definitions.closer)))
+        if shape.system and shape.default and any(tag in shape.default for tag in tags):
+            plain = shape.system.opener + shape.default + shape.system.closer  # no text can say it
+            shape = replace(shape, default=None, plain=plain)
         return replace(shape, tools=tools)
 
     def _late(self, end: str) -> str:
@@ -173,7 +178,7 @@ class ToolsLearner:
         if alone != text.replace(system_text.removeprefix(shape.begin), "", 1):
             default = alone[len(opening) :].partition(text.partition(_S)[2])[0]
             lead, same, rest = alone.partition(tag + tools)
-            if alone != text.replace(_S, default):
+            if alone != text.replace(_S, default) or (tag.strip() or _S) in default:
                 if place != "after" or not same or rest != after:
                     raise NotLearnedError("tools are written otherwise without a system message")
                 self.lead = lead.removeprefix(shape.begin)
@@ -256,7 +261,8 @@ class ToolsLearner:
         """Returns what `_calls` does for the body of a call; None if it is no body of that kind."""
         user, end = self.shape.user, self.shape.answer.closer  # or the next block ends the answer
         last = (self.render.text(steps()[:2], TOOLS) or one).rpartition(call)[2]
-        if end not in last and self.shape.answer.opener in one.partition(_R)[2].partition(_A)[0]:
+        is_over = end in last or end in one.rpartition(call)[2].partition(_R)[0]
+        if not is_over and self.shape.answer.opener in one.partition(_R)[2].partition(_A)[0]:
             tags = LIKELY_SPECIAL.finditer(last)  # another one ends it
             end = last[max((tag.start() for tag in tags), default=len(last)) :]
         self.end = end
@@ -266,6 +272,10 @@ class ToolsLearner:
         self.each = opener.startswith(self.filled or _Q)
         opener = opener.removeprefix(self.filled)
         after_call = two.split(call)[1] if two is not None and two.count(call) > 1 else None
+        if isinstance(body, Keywords):  # one block has all calls
+            after_call, listed = None, list_text([Call("find_it", _ARGUMENTS)] * 2, _NO_TAG, body)
+            if two is not None and listed not in two:
+                return None
         alone = after if end else last
         closer = alone.partition(end)[0] if end else alone
         rest = beside_text.partition(_X)[2] if _X in beside_text else None
@@ -340,7 +350,7 @@ class ToolsLearner:
 
 def _bodies(text: str) -> Iterator[tuple[str, str]]:
     """Yields kinds of body in which a text may have a call, and the body; whole ones first."""
-    for kind in LISTS:
+    for kind in WITH_IDS:
         written = list_text([Call("find_it", _ARGUMENTS, _IDS[0])], _NO_TAG, kind)
         yield from [(kind, written)] * (written in text)
     kinds: list[str] = ["function", "parameters"]
@@ -355,6 +365,11 @@ def _bodies(text: str) -> Iterator[tuple[str, str]]:
     yield from [("arguments", _JSON)] * (_JSON in text)
     if match := _BARE.search(text):
         yield BareKeys(*match.groups()), match[0]
+    if match := _KEYWORDS.search(text):
+        calls = ("[", ", ", "]") if match[1] else ("", "\n", "")
+        keywords = Keywords(calls, match[2] * (match[3] == "None"))
+        written = list_text([Call("find_it", _ARGUMENTS)], _NO_TAG, keywords)
+        yield from [(keywords, written)] * (written in text)
 
 
 def _body(text: str) -> str:
