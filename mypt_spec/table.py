@@ -82,15 +82,9 @@ class IdSet:
 
 
 class Piece(NamedTuple):
-    """One piece of a terminal's spelling.
+    """One piece of a terminal's spelling, as `grammar/tokens.schema.json` describes it.
 
-    `kind` is "special" (one id), "text" (plain text), "space" (white space) or "attr" (an
-    attribute, with the `pattern` of its values). White space is written as in `value`; when
-    reading, any other or none is taken in its place, with a finding (MYP230). If it is `exact`,
-    only `value` or none is taken: other white space is content. `loss` is 0 for white space at the
-    end of a spelling that the system writes, whoever writes the tag: it is never trained. `usual`
-    is the pattern of the values that models of the format take; others are read, with a finding.
-    Unless it is in `prompts`, white space is left out where a prompt ends with the tag.
+    `kind` is "special" (one id), "text", "space" or "attr", and `value` what that column says.
     """
 
     kind: str
@@ -104,46 +98,12 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """One row of the table: a tag or mark.
+    """One row of the table: a tag or mark; `grammar/tokens.schema.json` describes its columns.
 
-    `loss` is 1 when the model learns to produce it; `origin` is who writes it at run time, "model"
-    or "system". `opens` and `closes` name a kind of block; a terminal with neither is a mark, which
-    is complete by itself. `shared` are other kinds of block that it closes too; with `both`, at
-    once, where they are around the block `closes`. With `mark`, it closes its block in place of the
-    closing tag and is itself a message. With `again`, it also ends the block of its own kind in
-    which it is. `joins` names the terminal that it is another spelling of: with white space before
-    it, where it follows a text, or a tag that opens no block and does not end with one. With
-    `after`, "text", it is so after a text alone, and another row may be for tags; with `first`,
-    after tags that open a block, too. If `after` is the kind of block that it opens, it is written
-    between two such blocks, and joins no terminal; without a spelling, the second goes on with the
-    first, after its closing tag.
-    `before` is the kind of block that the opened block begins with: such a row is another opening
-    tag, written there alone. `stops` name the opening tags that end the block, which has no closing
-    tag: a model that writes the block writes the first id of one, which is trained, and stops.
-    `also` are more spellings, which are read, with a finding (MYP233), and never written; they have
-    the same attributes.
-
-    `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
-    "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
-    "_"), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),
-    "function" (a JSON object of "name" and "arguments"), "parameters" (of "name" and "parameters"),
-    "tagged" (a tag for the function and one for each argument, around the text of its value),
-    "bare_keys" (arguments as in "arguments", in JSON whose keys have no quotes),
-    "calls" (an array of function calls, as OpenAI writes them), "functions" (an array of such
-    functions, each with its "id" last), or definitions of functions: "namespace" (TypeScript),
-    "signatures" (TypeScript that keeps types, not schemas), "tool_lines" (a JSON object a line),
-    "tool_list" (a JSON array), "tool_tags" (nested tags), "ordered_tool_tags" (the same, `enum` and
-    `required` at a fixed place), "template" (what Jinja writes, which nobody reads) or a pattern of
-    JSON, such as "{tool:4}".
-    With `quotes`, blocks inside are quotations, neither calls nor checked as JSON. `body_loss` is
-    the loss of the content, where that of the tag differs; `body_origin` is who writes the content
-    at run time, where that is not the model for what it learns, and the system for the rest. `role`
-    is what the block is to people: "thought" (not shown, with its own budget), "citation", "result"
-    (of a tool, in a block that would begin a turn otherwise), or "" for all others. `strip` says at
-    which ends white space is taken from its text when a record is read: "both", "left", "right", or
-    "" for none; with "lines", as "left lines", line ends alone; of a call: of the text beside it.
-    The text in the block then begins with `prefix`, or ends with `suffix`, white space that no
-    record has. Unless it may be `blank`, a record with a text of white space alone is refused.
+    `closes` is the first kind of block that the column names, `shared` are the others. A terminal
+    that neither opens nor closes a block is a mark, which is complete by itself. `joins`, `after`
+    and `first` are those of a row that joins another terminal. `body` may be "text", which is not
+    checked, or one of those in `CALLS`, `LISTS` and `DEFINITIONS`, "json", or a pattern of JSON.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
@@ -253,12 +213,7 @@ class Mistake(NamedTuple):
 
 
 class RequiredVocabulary(NamedTuple):
-    """The vocabulary that a table is made for, in place of GPT-2's.
-
-    `kind` is what its file is, `file` the path from the table's folder ("" where a user names it),
-    and `sha256` the digest of the copy that is kept of it ("" for any). `pattern` and `special` say
-    of ranks how text is cut, and which special tokens there are.
-    """
+    """The vocabulary of a table, in place of GPT-2's: columns of `[vocabulary]`, "" for any."""
 
     kind: str
     file: str = ""
@@ -268,15 +223,8 @@ class RequiredVocabulary(NamedTuple):
 
 
 class History(NamedTuple):
-    """What the official template writes of earlier turns.
-
-    Blocks of the kinds `drops` are left out of all turns but the last, or lose their texts, if it
-    `leaves_empty` ones; one with a text `leaves` white space before the text after it. In that
-    turn, an empty one is left out, too, where a kind of block `last` is named: only the last
-    message holds an empty one, first in it, if it is of that kind and has none otherwise; with
-    `each`, all of that kind in that turn do. `strip` says what a text in that turn loses after such
-    a block, `strip_before_calls` what one in an earlier turn loses in a message with calls. If a
-    turn is `answered`, all before its last result is as in earlier turns.
+    """What the official template writes of earlier turns: the columns of `[history]`, as
+    `grammar/tokens.schema.json` describes them. `last` is the column `empty`.
     """
 
     drops: tuple[str, ...] = ()
@@ -299,13 +247,10 @@ class TokenTable:
     `special` maps each single-id tag to its id, `ordinary` are the ids of text, and `pad` is an id
     that means nothing: it fills up rows. All other ids below `vocab_size` mean nothing either.
     Where the table is made for another vocabulary than GPT-2's, `required` is it; `declared_ids`
-    are the ids that it says of tags. Before `with_vocabulary` was called, there are
-    no ids of text then, and ids of other tags are below zero. `models` are those whose vocabulary
-    ids are made with, if the table does not name it. `untagged` is the kind of block that they
-    write without its tags, too (`damage.untagged`). With `glue`, what is between two special ids is
-    encoded together. With `bare_end`, white space that only the system writes after a tag is not
-    written after the last. `composed` says that models with the vocabulary see texts in NFC, and
-    `spaced` that they see a space for U+2581.
+    are the ids that it says of tags. Before `with_vocabulary` was called, there are no ids of text
+    then, and ids of other tags are below zero. `composed` says that models with the vocabulary see
+    texts in NFC, and `spaced` that they see a space for U+2581. Other fields are columns of
+    `[dialect]`, which `grammar/tokens.schema.json` describes.
     """
 
     name: str

@@ -118,15 +118,14 @@ class Messages(Adapter):
             calls="call" in paths,
             thoughts="thought" in paths,
         )
-        self.listed = "call" in paths and self._opener("call").body in LISTS
-        with_id = self.listed and self._opener("call").body in WITH_IDS
+        body = self._opener("call").body if "call" in paths else ""
+        self.listed, self.listed_ids = body in LISTS, body in WITH_IDS
         self.quoted = "result" in paths and self._opener("result").body == "json"
         self.tagged = self.table.tagged if "call" in paths else None
         # Whether definitions of tools are written as they are given.
         self.verbatim = "tools" not in paths or self._opener("tools").body != "namespace"
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
-        self.listed_ids = with_id
-        self.ordered = not with_id and len(with_ids) < 2
+        self.ordered = not self.listed_ids and len(with_ids) < 2
 
     def _opener(self, piece: str, calls: Sequence[Any] = (), *, front: bool = False) -> Terminal:
         """Returns the opening tag of a piece; `calls` beside its text, or a system message in front

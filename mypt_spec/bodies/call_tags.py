@@ -25,11 +25,8 @@ _KEY = r'[^\s{}\[\],:"](?:[^{}\[\],:"]*[^\s{}\[\],:"])?'  # of `BareKeys`
 class Tags(str):
     """The body "tagged", with the tags of a call and of each argument.
 
-    `function` and `argument` are what is before a name, after it, and at the end. With `python`,
-    an argument that is true, false or null is written as True, False or None; if it is "values",
-    arrays and objects are in Python's words, too. `wrap` is empty, or says of strings that have one
-    of some characters what is around them. Each is equal to "tagged", so what is cached for one is
-    cached by its `pattern`.
+    The fields are those of the column `tags` in `grammar/tokens.schema.json`. Each is equal to
+    "tagged", so what is cached for one is cached by its `pattern`.
     """
 
     function: tuple[str, ...]

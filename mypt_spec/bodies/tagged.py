@@ -1,24 +1,8 @@
 """Reads and writes calls whose arguments are tags of text with values between them.
 
 Input is the text of a body of the kind "tagged", or a call; output is the other. The token table
-has the tags (`Tags`):
-
-    <function=find>
-    <parameter=query>
-    two
-    lines
-    </parameter>
-    <parameter=limit>
-    5
-    </parameter>
-    </function>
-
-A string is written as it is, any other value as canonical JSON. Official templates write Python's
-`True`, `False` and `None`: these are read where the schema takes such a value and no string. So the
-text does not say which of the two a value is: the type in the schema of its tool does. Where a
-schema takes strings alone, a value is a string; where it takes none, it is what the JSON says.
-Where it takes both, or nothing says what it takes, canonical JSON that fits is a value of that
-type, and all else is a string. What would come back as another value has a finding, and so has a
+has the tags (`Tags`). "Calls as tags" in docs/custom_format.md says which value a text is, by the
+type in the schema of its tool. What would come back as another value has a finding, and so has a
 string that spells one of these tags, because no escape could write it.
 """
 

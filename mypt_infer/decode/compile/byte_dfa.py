@@ -10,16 +10,6 @@ reads the symbol `exits[-2 - value]`. Text is read by a search for all forbidden
 (Aho-Corasick): a state is the longest end of what was read that a forbidden spelling begins with,
 or a position inside a UTF-8 character. A step that would complete a forbidden spelling is DEAD, or
 an exit if the spelling is a tag that may end the text.
-
-Text that must not spell `<a>` and ends at `</a>`. After "a</" the automaton is in the state for
-"</"; "x</a>" reaches the exit of the tag, and "</a>" another exit, because some tags may not follow
-an empty text:
-
->>> leaf = text_dfa(["<a>", "</a>"], ["</a>"], {}, {})
->>> leaf.run(b"a<a>") == DEAD
-True
->>> [leaf.exits[-2 - leaf.run(text)] for text in (b"x</a>", b"</a>")]
-[('tag', '</a>'), ('first', '</a>')]
 """
 
 from __future__ import annotations

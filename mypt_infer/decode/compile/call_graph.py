@@ -9,31 +9,13 @@ the keys, in the order of `properties`, with a leaf where a string or a number i
 property is an alternative: each key may be followed by any later one up to the next required one.
 The comma belongs to the key after it, which is why there are two lists of alternatives: with a
 comma, and without one as long as no member was written.
-
-A tool with a required and an optional argument:
-
->>> import mypt_spec
->>> from mypt_infer.decode.compile.nfa import determinize
->>> from mypt_infer.decode.base.tools import declare
->>> def get(id: str, n: int = 0) -> None: ...
->>> table, end = mypt_spec.dialect("mypt").table, Node(final=True)
->>> bodies = Bodies("call", declare([get]), table.literals, list(table.special))
->>> dfa = determinize([bodies.any_tool(end)])
->>> def reads(text: str) -> bool:
-...     place = (0, 0)
-...     for byte in text.encode():
-...         place = place and dfa.step(place, byte)
-...     return place is not None and dfa.nodes[place[0]].final
->>> reads('{"name": "get", "id": "x", "n": 5}'), reads('{"name": "get", "id": "x"}')
-(True, True)
->>> reads('{"name": "get", "n": 5}'), reads('{"name": "get", "id": "</myPT_toolcall>"}')
-(False, False)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
@@ -109,19 +91,15 @@ class Bodies:
         self.kind, self.tools, self.literals, self.forbidden = kind, tools, literals, forbidden
         self.string, self.whole, self.fraction, *others = call_leaves(kind, forbidden)
         self.tags = kind if isinstance(kind, Tags) else USUAL
-        self.bare = isinstance(kind, BareKeys) and not isinstance(kind, Keywords)
         if isinstance(kind, Tags):
             self.between, *self.wrapped = others
             self.literals = literals = with_tags(literals, kind.pattern)
 
-        def text(value: Any) -> str:
-            return canonical(value, literals)
-
+        text = partial(canonical, literals=literals)
         style = Style(self.string, '"', JSON_WORDS, lambda key: f"{text(key)}: ", text)
         self.items = self.members = style  # those of what is in arrays and objects
         if isinstance(kind, Tags):
-            opened, named, _ = kind.argument
-            style = style._replace(key=lambda key: opened + key + named, comma="")
+            style = style._replace(key=lambda key: key.join(kind.argument[:2]), comma="")
             style = style._replace(words=PYTHON_WORDS if kind.python else JSON_WORDS)
         elif isinstance(kind, Keywords):
             if kind.end:
@@ -131,9 +109,7 @@ class Bodies:
             style = style._replace(key=lambda key: f"{key}=", text=kind.value_text)
         elif isinstance(kind, BareKeys):
             words = (*JSON_WORDS[:2], kind.null)
-            style = Style(
-                self.string, kind.end, words, lambda key: f"{key}:", kind.write, comma=","
-            )
+            style = Style(self.string, kind.end, words, lambda key: f"{key}:", kind.write, ",")
             self.items = self.members = style
         self.style = self.outer = style
         self.owner = -1
@@ -261,7 +237,7 @@ class Bodies:
 
         The first member is preceded by a comma only if `comma`.
         """
-        properties = ordered(properties) if self.bare else properties
+        properties = ordered(properties) if self.kind == "bare_keys" else properties
         following: Node | None = None  # the members that may come next, after a comma
         without: Node | None = None  # the same, if no member was written yet
         following_node = Node(also=[then], block=CALLING, owner=self.owner)  # what follows a value
