@@ -58,11 +58,7 @@ def _options(out: Parser) -> None:
     add_model(
         add, "show what the chat template of a model makes of records, with its ids and loss mask"
     )
-    add(
-        "--vocab PATH",
-        "show ids of another vocabulary than that of the format",
-        type=model_path,
-    )
+    add("--vocab PATH", "show ids of another vocabulary than that of the format", type=model_path)
     add_records(add)
     add_system(add)
     add(

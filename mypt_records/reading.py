@@ -179,9 +179,7 @@ class Reader:
             return (Text(content, at),), (), ()
         if not isinstance(content, list):
             self.add(
-                "MYP104",
-                f'"{key}" must be a string or a list of parts, got {kind_of(content)}',
-                at,
+                "MYP104", f'"{key}" must be a string or a list of parts, got {kind_of(content)}', at
             )
             return None
         texts: list[Text] = []

@@ -136,10 +136,7 @@ def options(out: Parser) -> None:
         dest="output",
         old=["--output"],
     )
-    add(
-        "--show-all",
-        "print all findings of a kind in text, not the first three of a file",
-    )
+    add("--show-all", "print all findings of a kind in text, not the first three of a file")
     add("--statistics", "print counts by rule instead of the findings")
     add(
         "--fail-on",

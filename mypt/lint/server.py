@@ -263,9 +263,6 @@ def serve(options: argparse.Namespace) -> None:
     server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=kinds))(
         lambda params: actions(desk, params)
     )
-    for method in (
-        lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL,
-        lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE,
-    ):
+    for method in (lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE):
         server.feature(method, LEGEND)(lambda params: tokens(desk, params))
     server.start_io()

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def expand(
-    paths: Sequence[str],
-    *,
-    suffixes: Sequence[str] = SUFFIXES,
-    left_out: LeftOut | None = None,
+    paths: Sequence[str], *, suffixes: Sequence[str] = SUFFIXES, left_out: LeftOut | None = None
 ) -> list[Source]:
     """Returns the sources that arguments name, each once, in the order given.
 

@@ -4,14 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_convert.bridges.steps import (
-    Bridge,
-    Conversation,
-    Step,
-    answers,
-    metadata_of,
-    value_step,
-)
+from mypt_convert.bridges.steps import Bridge, Conversation, Step, answers, metadata_of, value_step
 from mypt_spec.adapters.base import Reader, spelled
 from mypt_spec.episode import Part, Place
 from mypt_spec.table import TokenTable

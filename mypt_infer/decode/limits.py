@@ -65,11 +65,7 @@ def check_ways(tables: Tables, forbidden_blocks: frozenset[str]) -> None:
 
 
 def caps_of(
-    dialect: Dialect,
-    engine: Engine,
-    tools: Sequence[ToolSpec],
-    think: int | None,
-    call: int | None,
+    dialect: Dialect, engine: Engine, tools: Sequence[ToolSpec], think: int | None, call: int | None
 ) -> npt.NDArray[np.int64]:
     """Returns the budget of each kind of block, closing tag included; UNBOUNDED without one.
 

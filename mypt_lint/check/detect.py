@@ -79,10 +79,7 @@ def in_order(first: str, kind: str = "record") -> list[str]:
 
 
 def detect(
-    source: Source,
-    kind: str,
-    dialects: Sequence[Dialect],
-    hidden: frozenset[str] = frozenset(),
+    source: Source, kind: str, dialects: Sequence[Dialect], hidden: frozenset[str] = frozenset()
 ) -> Guess:
     """Returns the dialect in which the beginning has the fewest errors, but for `hidden` codes.
 

@@ -84,10 +84,7 @@ class Fixer:
         return after.encode("utf-8"), codes
 
     def fixed(
-        self,
-        text: str,
-        look: Callable[[str], list[Finding]],
-        make: Callable[[str, list[Fix]], str],
+        self, text: str, look: Callable[[str], list[Finding]], make: Callable[[str, list[Fix]], str]
     ) -> tuple[str, Codes]:
         """Returns a line or text with all fixes that are proved, and their number by code.
 

@@ -24,13 +24,7 @@ from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError
 from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
 from mypt_lint.template.sandbox import compiled
-from mypt_lint.template.source import (
-    TEMPLATE_FILES,
-    TEMPLATE_FOLDER,
-    Template,
-    added_tokens,
-    load,
-)
+from mypt_lint.template.source import TEMPLATE_FILES, TEMPLATE_FOLDER, Template, added_tokens, load
 from mypt_records.chat import Call, Chat, Message, Text, located
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.bodies.strict_json import escape
@@ -60,10 +54,7 @@ _KINDS = {
 _WITHOUT = "no thoughts; they are left out"
 _EARLIER = "to train them, make a record of each turn"
 _NO_THOUGHTS = "add thoughts, or name the option, as in --template-option enable_thinking=false"
-_CONTEXT = {
-    "config.json": "max_position_embeddings",
-    "tokenizer_config.json": "model_max_length",
-}
+_CONTEXT = {"config.json": "max_position_embeddings", "tokenizer_config.json": "model_max_length"}
 _NO_LIMIT = 1 << 40  # what transformers writes where nobody knows the length of a context
 _PRINTED = "{'type': 'text'"  # content that is not read as parts
 Outcome = Aligned | Failed | Leaf | None

@@ -35,10 +35,7 @@ _NOTHING = {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "
 _LONGEST = 40  # characters of such a sign, with white space
 
 
-@prefilter(
-    "MYP358",
-    needles=lambda: ["{{", ("{", ascii_letters, ascii_letters), "input", "output"],
-)
+@prefilter("MYP358", needles=lambda: ["{{", ("{", ascii_letters, ascii_letters), "input", "output"])
 def _may_be_left(text: str) -> bool:
     if not _names(text):
         return _is_nothing(text)

@@ -27,13 +27,7 @@ from mypt_spec.bodies.strict_json import (
     loads,
     shortened,
 )
-from mypt_spec.bodies.tagged import (
-    Types,
-    read_tagged,
-    typed,
-    types_of,
-    write_tagged,
-)
+from mypt_spec.bodies.tagged import Types, read_tagged, typed, types_of, write_tagged
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.table import CALLS, LISTS, TOOL_TAGS, TokenTable

@@ -170,11 +170,7 @@ def _laid_out(
 
 
 def _for_trainer(
-    form: str,
-    arrays: list[Iterator[npt.NDArray[Any]]],
-    rows: list[list[Placed]],
-    *,
-    packed: bool,
+    form: str, arrays: list[Iterator[npt.NDArray[Any]]], rows: list[list[Placed]], *, packed: bool
 ) -> Iterator[memoryview]:
     """Yields the bytes of a file of rows that have no padding: JSONL a few rows at a time.
 

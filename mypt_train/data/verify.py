@@ -75,11 +75,7 @@ def episodes(
 
 
 def _mask(
-    dialect: Dialect,
-    episode: Episode,
-    mask: npt.NDArray[np.uint8],
-    policy: str,
-    weighed: bool,
+    dialect: Dialect, episode: Episode, mask: npt.NDArray[np.uint8], policy: str, weighed: bool
 ) -> list[Finding]:
     def masked(meta: dict[str, Any]) -> npt.NDArray[np.uint8]:
         """Returns the mask of the episode of a record with these options."""
@@ -104,10 +100,7 @@ def _mask(
 
 
 def _silence(
-    dialect: Dialect,
-    episode: Episode,
-    expected: npt.NDArray[np.uint8],
-    mask: npt.NDArray[np.uint8],
+    dialect: Dialect, episode: Episode, expected: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8]
 ) -> None:
     """Clears `expected` in each message in which `mask` is 0: one of weight 0.
 

@@ -158,10 +158,7 @@ class Hints:
     """
 
     def __init__(
-        self,
-        schemas: Sequence[Any],
-        spell: Callable[[Any], bytes],
-        size: Callable[[Any], int],
+        self, schemas: Sequence[Any], spell: Callable[[Any], bytes], size: Callable[[Any], int]
     ) -> None:
         self._schemas, self.spell, self.size = schemas, spell, size
         self._values: dict[str, tuple[bytes, ...]] = {}
