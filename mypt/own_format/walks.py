@@ -13,7 +13,7 @@ from mypt_spec.bodies.json_body import call_text
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, as_read
 from mypt_spec.parser import messages_of
 from mypt_spec.states import open_blocks
-from mypt_spec.table import CALLS, TEXT, Terminal
+from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
 
 _STEPS = 30  # tags and texts of an episode, after which it makes for an end
 _TEXTS = ("Hello.", "Two\nlines, \u00e4\u6f22\U0001f600.", "a < b", '"quoted"', "x" * 300)
@@ -23,6 +23,7 @@ _BODIES = {
     "calls": '[{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]',
     "tool_tags": "<function>\n<name>f</name>\n<parameters>\n</parameters>\n</function>",
     "tool_lines": '{"type": "function", "function": {"name": "f"}}',
+    "tool_list": '[{"type": "function", "function": {"name": "f"}}]',
 }
 _VALUES = ("f", "functions.f", "1", "call_1", "abcdefghi", "a", "text")  # of attributes
 
@@ -133,7 +134,7 @@ class Walks:
         body = self.dialect.table.openers[blocks[-1]].body if blocks else "text"
         if body == "json" and self.dialect.adapter.quoted:
             return json.dumps(self.chance.choice(_TEXTS), ensure_ascii=False)
-        if body in CALLS and body not in _BODIES:
+        if body in (*CALLS, *LISTS) and body not in _BODIES:
             return call_text("f", {"a": 1}, self.dialect.table.literals, body)
         return _BODIES.get(body.removeprefix("ordered_")) or self.chance.choice(_TEXTS)
 
