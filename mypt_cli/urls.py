@@ -1,11 +1,13 @@
 """Takes apart the names of objects: URLs, local paths and patterns."""
 
+import os
 import re
 from collections.abc import Callable
 
 BUCKETS = ("s3", "gs", "az")
 SCHEMES = (*BUCKETS, "http", "https")
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://([^/?#]*)/*([^?#]*)(\?[^#]*)?(#.*)?\Z", re.DOTALL)
+_HUB = re.compile(r"hf://(datasets/)?((?!datasets/)[^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", re.IGNORECASE)
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -32,6 +34,23 @@ def redacted(url: str) -> str:
     # The key of an object may hold a #; of other URLs it begins what no server sees.
     path = re.split("[?]" if scheme in BUCKETS else "[?#]", after, maxsplit=1)[0]
     return f"{scheme}://{'***@' if user or at else ''}{host}{path}{'?***' * ('?' in after)}"
+
+
+def address(url: str) -> str:
+    """Returns the address of a file of a hub that a URL of huggingface_hub names; others as is.
+
+    Raises ValueError for a URL of a hub that names no file.
+
+    >>> address("hf://datasets/me/chats@v2/data/a.jsonl")
+    'https://huggingface.co/datasets/me/chats/resolve/v2/data/a.jsonl'
+    """
+    if not url.lower().startswith("hf://"):
+        return url
+    if (match := _HUB.fullmatch(url)) is None:
+        raise ValueError("names no file; write hf://datasets/OWNER/NAME[@REVISION]/FILE")
+    kind, name, revision, path = match.groups("")
+    hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    return f"{hub}/{kind.lower()}{name}/resolve/{revision or 'main'}/{path}"
 
 
 def parts(url: str) -> tuple[str, str, str]:

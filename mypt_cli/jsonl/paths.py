@@ -13,7 +13,7 @@ from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import STDIN, Source
 from mypt_cli.jsonl.names import JSON, MANIFEST, PACKED, SUFFIXES, is_json, packing
 from mypt_cli.jsonl.records import holds_records
-from mypt_cli.urls import is_pattern
+from mypt_cli.urls import address, is_pattern
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.left_out import LeftOut, Walk
@@ -80,6 +80,10 @@ def _stored(path: str, endings: tuple[str, ...], left_out: LeftOut | None) -> li
     """
     from mypt_cli.store import find  # not loaded at every start
 
+    try:
+        path = address(path)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
     store, entries = find(path)
     itself = len(entries) == 1 and store.name(entries[0].key) == path
     pattern = is_pattern(path)

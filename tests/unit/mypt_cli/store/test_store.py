@@ -16,6 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import Store, StoreError, find, locate, redacted
 from mypt_cli.store import store as stores
 from mypt_cli.store.remote import Bucket
@@ -241,20 +243,21 @@ def serving(handler: Any) -> Iterator[str]:
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[str]:
-    """The address of a plain web server, which knows ranges of the file of this name alone."""
+    """The address of a plain web server, which knows ranges of files of this name alone."""
 
     class Handler(Quiet):
         def do_GET(self) -> None:
-            if self.path != "/ranges" or "Range" not in self.headers:
+            if not self.path.endswith("/ranges") or "Range" not in self.headers:
                 super().do_GET()
                 return
             first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
-            data = (tmp_path / "ranges").read_bytes()
+            path = tmp_path / self.path[1:]
+            data = path.read_bytes()
             part = data[first : last + 1]
             self.send_response(206)
             self.send_header("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")
             self.send_header("Content-Length", str(len(part)))
-            modified = self.date_time_string(int((tmp_path / "ranges").stat().st_mtime))
+            modified = self.date_time_string(int(path.stat().st_mtime))
             self.send_header("Last-Modified", modified)
             self.end_headers()
             self.wfile.write(part)
@@ -282,6 +285,29 @@ def test_a_web_server_without_them(web: str, tmp_path: Path) -> None:
         store.read("a", 2, 4)
     with pytest.raises(StoreError, match="a web server lists no objects; name each one"):
         find(f"{web}/*.jsonl")
+
+
+def test_a_file_of_a_hub(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", f"{web}/")
+    for revision in ("main", "v2"):
+        path = tmp_path / "datasets" / "me" / "chats" / "resolve" / revision / "a" / "ranges"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(CONTENT + revision.encode())
+    for url, revision in (
+        ("hf://datasets/me/chats/a/ranges", "main"),
+        ("HF://datasets/me/chats@v2/a/ranges", "v2"),
+    ):
+        (source,) = expand([url])
+        assert source.path == f"{web}/datasets/me/chats/resolve/{revision}/a/ranges"
+        with source.open() as file:
+            assert file.read() == CONTENT + revision.encode()
+    for url, why in (
+        ("hf://datasets/me/chats", r"names no file; write hf://datasets/OWNER/NAME\[@REVISION\]/"),
+        ("hf://datasets/me/chats/b.jsonl", "there is no such object"),
+        ("hf://datasets/me/chats/*.jsonl", "a web server lists no objects; name each one"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            expand([url])
 
 
 def test_without_obstore_stores_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
