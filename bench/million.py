@@ -3,11 +3,12 @@
     python -m bench.million [--format NAME ...] [--turns 1000000] [--seconds S] [--out FILE]
 
 A turn is an answer that is drawn at temperature 1 from random logits, in which tags have a bonus
-that changes from turn to turn; one in three turns has a thinking budget of 0 to 64 tokens. Turn
-number N is always the same. Each turn of harmony must be messages with a well-formed header by a
-regular expression that was written from harmony's guide, and knows nothing of the automaton. Every
-`--judged`-th turn is also read by the validator, calls must fit their schemas, and the stream
-parser reads its text cut in two at every place. With FILE, a run goes on where the last one ended.
+that changes from turn to turn; one in three turns has a thinking budget of 0 to 64 tokens, and
+another one most likely begins with a call. Turn number N is always the same. Each turn of harmony
+must be messages with a well-formed header by a regular expression that was written from harmony's
+guide, and knows nothing of the automaton. Every `--judged`-th turn is also read by the validator,
+calls must fit their schemas, and the stream parser reads its text cut in two at every place. With
+FILE, a run goes on where the last one ended.
 Prints a row of a table for each tenth, with processor time and memory.
 """
 
@@ -31,8 +32,9 @@ from mypt_infer.plugins.answer_stream import AnswerStream
 from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.asked.thoughts import Position, ThoughtLimits
 from mypt_spec.bodies.json_schema import misfits
+from mypt_spec.patch import in_common
 from mypt_spec.states import calling_blocks
-from tests.support.build import function, user
+from tests.support.build import call, calls, function, user
 from tests.support.decoding import calls_in, complete
 
 TOOLS = [
@@ -51,6 +53,8 @@ HARMONY = re.compile(
     rf"{HEADER}{BODY}(?:<\|end\|><\|start\|>assistant{HEADER}{BODY})*<\|(?:return|call)\|>", re.S
 )
 BUDGETS, ROWS = 65, 32
+# Counts that are no faults.
+FINE = {"turns", "tokens", "headers", "judged", "turns with calls", "calls", "splits"}
 
 
 class Writer:
@@ -71,6 +75,7 @@ class Writer:
         except ValueError:  # a format whose calls have an id that nothing constrains
             tools, self.free = [], Decoder(dialect)
         self.tools = tools
+        self.opening = self._opening(prompter) if tools else []
         self.limits = ThoughtLimits(self.free)
         self.least = self.free.minimum(self.free.start(self.prompt))
         logits = np.random.default_rng(0).standard_normal((ROWS, dialect.tokenizer.vocab_size))
@@ -79,6 +84,20 @@ class Writer:
         self.special = np.array(sorted(dialect.tokenizer.special.values()))
         self.counts: Counter[str] = Counter()
         self.examples: list[str] = []
+
+    def _opening(self, prompter: Prompter) -> list[int]:
+        """Returns the ids with which a call begins, up to its name; none where it is not sure."""
+        prompts = []
+        for name, arguments in (("search", {"query": "x"}), ("list_docs", {})):
+            said = calls(call(name, arguments, id="call00001"), content=None)
+            result = {"role": "tool", "tool_call_id": "call00001", "name": name, "content": "y"}
+            try:
+                prompts.append(prompter.prompt([user("Hi"), said, result], self.tools).ids)
+            except ValueError:
+                return []
+        ids = prompts[0][: in_common(*prompts)]
+        known = len(self.prompt)
+        return ids[known:] if ids[:known] == self.prompt else []
 
     def turn(self, number: int, *, judged: bool) -> None:
         """Writes and judges one turn; adds to the counts."""
@@ -90,6 +109,9 @@ class Writer:
         while not self.free.final(at.state):
             made = self.free if at.remaining is None else self.limits.decoder(at.remaining)
             token = self.draw(made, at.state, chance, bonus)
+            if number % 3 == 1 and ids == self.opening[: len(ids)] and chance.random() < 0.9:
+                wanted = self.opening[len(ids) : len(ids) + 1]
+                token = next((i for i in wanted if made.allow(at.state).has(i)), token)
             if not made.takes(at.state, token):
                 continue
             ids.append(token)
@@ -148,9 +170,11 @@ class Writer:
         if not complete(self.free, self.prompt + ids):
             self.fault("refused by the validator", number, ids)
             return
-        for call in calls_in(self.free, self.prompt + ids):
+        written = [*calls_in(self.free, self.prompt + ids)]
+        self.counts["turns with calls"] += bool(written)
+        for each in written:
             self.counts["calls"] += 1
-            if misfits(call.arguments, SCHEMAS[call.name]):
+            if misfits(each.arguments, SCHEMAS[each.name]):
                 self.fault("arguments that do not fit", number, ids)
         text = self.dialect.tokenizer.decode(ids)
         whole = self.read(text, len(text))
@@ -209,7 +233,7 @@ def main() -> None:
         if chosen.out and counts["turns"]:
             with chosen.out.open("a") as file:
                 file.write(json.dumps({"format": name, **counts}) + "\n")
-        faulty |= bool(counts.keys() - {"turns", "tokens", "headers", "judged", "calls", "splits"})
+        faulty |= bool(counts.keys() - FINE)
     raise SystemExit(faulty)
 
 
