@@ -29,7 +29,8 @@ CHATS = {
 }  # fmt: skip
 NAMES = sorted({*mypt_spec.dialects(), *families()})
 # That replace the mark of the end, where the conversation goes on.
-REPLACED = {("harmony", "question"), ("mypt", "question"), *(("usf-omega", chat) for chat in CHATS)}
+REPLACED = {("harmony", "question"), ("mypt", "question")}
+REPLACED |= {(name, chat) for name in ("olmo3", "usf-omega") for chat in CHATS}
 
 
 @cache
