@@ -121,6 +121,7 @@ def blanks(
 ) -> Iterator[Finding]:
     """Yields findings for blank texts of pieces whose block must not be blank."""
     openers = {piece: table.openers[path[-1]] for piece, path in paths.items()}
+    openers.setdefault("system", openers["user"])  # whose text begins with it
     refused = {piece: opener.shown for piece, opener in openers.items() if not opener.blank}
     for i, message in enumerate(messages if refused else ()):
         texts = [("thought", message.thought[1], message.thought[0])] if message.thought else []

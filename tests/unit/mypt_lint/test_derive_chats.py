@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from functools import reduce
 from pathlib import Path
 
 import pytest
 
 from mypt_infer.decode.prompt import prompt_ids
+from mypt_lint.check.checker import Checker
 from mypt_lint.derive.derive import Derived, derive
+from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
 from mypt_spec import Dialect
@@ -16,6 +19,7 @@ from mypt_spec.adapters.template_options import KEY
 from mypt_train.export.chat_facts import endings
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import Record, assistant, chat, system, user
+from tests.support.fast_paths import assert_sound
 from tests.unit.mypt_lint.test_derive import DATED
 
 PLAIN = (
@@ -55,6 +59,12 @@ ALIKE = (  # the white space before a question is after what the template begins
     "I am X.\n{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}{% elif m.role == 'user' %}"
     "### Q:\n{{ m.content }}\n{% else %}### A:\n{{ m.content }}\n<|end|>\n{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}### A:\n{% endif %}"
+)
+# So it is here, where an empty one is as none, and an empty question is no question.
+UNLIKE = (
+    "{% set has = messages[0].role == 'system' %}{% for m in messages[has | int:] %}{% if m.role == 'user' %}"
+    "<s>{% if loop.first and has and messages[0].content %}{{ messages[0].content }}<|sep|>{% endif %}"
+    "{{ m.content or '?' }}<|end|>{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
 )
 TURNS = (user("Q"), assistant("A"), user("B"), assistant("C"))
 
@@ -223,6 +233,21 @@ def test_a_question_with_the_system_message_may_be_stripped_otherwise(tmp_path: 
     ]
     theirs = compiled(chat_template(dialect))
     assert theirs(**record)[0] == dialect.serialize(episode)
+
+
+def test_an_empty_system_message_in_a_question_may_be_refused(tmp_path: Path) -> None:
+    dialect = learned(tmp_path, UNLIKE).load(tmp_path)
+    for content, question, codes in (
+        ("S", "Q", []),
+        ("", "Q", ["MYP314"]),
+        (" ", "", ["MYP314"] * 2),
+    ):
+        _, findings = dialect.check(chat(system(content), user(question), assistant("A")))
+        assert [finding.code for finding in findings] == codes
+    own = Checker(dialect)
+    for content in ("", " \n", "S"):
+        line = json.dumps(chat(system(content), *TURNS)).encode()
+        assert_sound(CleanFilter(own), [line, line])
 
 
 def test_a_default_that_spells_tags_is_a_mark(tmp_path: Path) -> None:
