@@ -18,7 +18,7 @@ from mypt_spec import Dialect, Episode, SpecError, VocabularyError
 from mypt_spec.adapters.base import Unread
 from mypt_spec.adapters.message_shape import ENDED, REFUSES
 from mypt_spec.automaton import make_parser
-from mypt_spec.bodies.definitions import WRITTEN
+from mypt_spec.bodies.definitions import EARLY, WRITTEN
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import load
 from mypt_spec.findings import Finding
@@ -133,11 +133,11 @@ def _records(dialect: Dialect, episodes: list[Episode]) -> Result:
             dialect.write(episode)
         except (ValueError, KeyError) as error:
             without.append((episode, str(error)))
-            blank += str(error).endswith((REFUSES, WRITTEN, ENDED))
+            blank += str(error).endswith((REFUSES, WRITTEN, EARLY, ENDED))
     count = f"{len(episodes) - len(without)} of {len(episodes)} episodes have a record"
     if len(without) == blank < len(episodes):  # as the table says
-        refused = "a blank text that the format refuses, tools that a template wrote, or "
-        refused += ENDED
+        refused = "a blank text that the format refuses, tools that a template wrote or that are "
+        refused += f"not before the last question, or {ENDED}"
         count += f"; {blank} have {refused}" * (blank > 0)
         return Result("records", True, count)
     episode, why = min(without, key=lambda pair: len(dialect.serialize(pair[0])))

@@ -462,7 +462,7 @@ class Messages(Adapter):
             if current is not None:
                 current |= meta  # with the role that the message had
         if self.tools_before == "last" and questions > 1:
-            raise ValueError("no record can say this: the tools are not before the last question")
+            raise ValueError(f"no record can say this: {definitions.EARLY}")
         out = self.options.without_options(out, episode.meta.get(KEY, {}), tools="tools" in top)
         default = self.default_system(tools="tools" in top)
         out = self.system.without_default(out, default, self.keeps)

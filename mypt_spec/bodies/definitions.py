@@ -20,6 +20,7 @@ from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.table import DEFINITIONS, TOOL_TAGS
 
 WRITTEN = "definitions that a template wrote"
+EARLY = "the tools are not before the last question"
 # What kinds of body begin with that may not keep all of a definition.
 LOSSY = ("signatures", *TOOL_TAGS, "template", "{function", "[{function")
 _BLANK_LINE = "\n\n"  # after each definition before a question

@@ -54,9 +54,7 @@ def naive(text: str, table: TokenTable) -> list[tuple[str, int, int]]:
         name = re.sub(r"_or\d+$", "", match.lastgroup or "")
         base = table.terminals[name].joins if name in table.terminals else ""
         last = table.terminals.get(out[-1][0]) if out else None
-        if base and (
-            not out or (last is not None and (last.bare[-1].isspace() or last.before != ""))
-        ):
+        if base and (not out or (last is not None and (last.bare[-1].isspace() or last.opens))):
             out.append((base, *match.span()))
             at = match.end()
             continue

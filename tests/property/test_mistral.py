@@ -64,7 +64,7 @@ def test_ids_of_chats(name: str) -> None:
 
 
 def test_version_11_is_a_folder_of_ones_own() -> None:
-    assert [result.said for result in check(V11) if result.fine is not True] == []
+    assert [result for result in check(V11) if result.fine is not True] == []
 
 
 @pytest.mark.parametrize("name", VERSIONS)

@@ -21,7 +21,6 @@ from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec.bodies import json_body
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import (
-    TAGGED,
     argument_key,
     call_text,
     calls_of,
@@ -68,7 +67,7 @@ def test_only_the_arguments_themselves_are_renamed(arguments: dict[str, Any]) ->
 @pytest.mark.parametrize("kind", [*CALLS, *LISTS])
 @given(arguments=ARGUMENTS)
 def test_a_body_has_the_arguments_of_its_call(kind: str, arguments: dict[str, Any]) -> None:
-    if kind == TAGGED:
+    if kind == "tagged":
         kind = Tags()
         assume("" not in arguments)  # a tag has a name
     literals = mypt_spec.dialect("mypt").table.literals

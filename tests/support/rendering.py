@@ -41,8 +41,9 @@ findings = st.builds(
     fix=st.none() | fixes,
 )
 placed = st.builds(
-    Diagnostic, findings, texts, numbers, numbers, numbers, numbers, texts, st.none() | snippets
-)
+    Diagnostic, findings, texts, numbers, numbers, numbers, numbers, texts, st.none() | snippets,
+    edit=st.none(), record=st.just(0), table=st.just(False),
+)  # fmt: skip
 
 
 def rendered(
