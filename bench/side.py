@@ -173,17 +173,20 @@ def first_line(path: Path, one: Path) -> Path:
 
 
 def compare(
-    kind: str, path: Path, sides: Mapping[str, Command], chosen: argparse.Namespace
-) -> None:
-    """Prints a row of a table for each side, with its time as a multiple of the first of ours."""
+    kind: str, path: Path, sides: Mapping[str, Command], rounds: int,
+    statuses: tuple[int, ...] = (0,),
+) -> None:  # fmt: skip
+    """Prints a row of a table for each side, with its time as a multiple of the first of ours.
+
+    A command that ends with none of the `statuses` has failed.
+    """
     one = first_line(path, path.with_name(f"{path.stem}-1{path.suffix}"))
     size = sum(Path(name).stat().st_size for name in names(path)) / 1e6
     start, spent = dict[str, float](), dict[str, list[float]]()
 
     def seconds(command: Command, file: Path) -> float:
         shutil.rmtree(path.parent / "out", ignore_errors=True)
-        # Linters end with 1 or 2 where they find something, as parallelogram does in each call.
-        return times(command(file), path.parent / "cache", (0, 1, 2))[0]
+        return times(command(file), path.parent / "cache", statuses)[0]
 
     for name, command in sides.items():  # twice, so that what is learned once is cached
         try:
@@ -191,7 +194,7 @@ def compare(
             spent[name] = []
         except subprocess.CalledProcessError as error:
             print(f"| {kind} | {name} | ends with status {error.returncode} | | |")
-    for _ in range(chosen.rounds):
+    for _ in range(rounds):
         for name, each in spent.items():
             each.append(seconds(sides[name], path) - start[name])
     mine = next(name for name in sides if name.startswith("mypt"))
@@ -238,11 +241,14 @@ def main() -> None:
             sides = linters(chosen.rivals, here / "out")
             head("lint", ["orjson", "finelint", "parallelogram", "dropoutt"])
             print(columns)
+            found = (0, 1, 2)  # where they find something, as parallelogram does in each call
             for kind in ("chats", "calls"):
                 path = records.write(here / f"{kind}.jsonl", int(chosen.mb * 1e6), kind, prose)
-                compare(kind, path, sides, chosen)
+                compare(kind, path, sides, chosen.rounds, found)
             some = {n: side for n, side in sides.items() if n in ("orjson.loads", "mypt-lint")}
-            compare("traces", traces(here / "traces", int(chosen.mb * 1e6)), some, chosen)
+            compare(
+                "traces", traces(here / "traces", int(chosen.mb * 1e6)), some, chosen.rounds, found
+            )
         if "prepare" in chosen.what:
             with vocabulary(chosen.vocabulary) as ranks:
                 known = None if isinstance(ranks, Missing) else ranks
@@ -256,7 +262,7 @@ def main() -> None:
                 chats.write(path, chosen.records * 1000, kind, ids=True)
                 lines = path.read_text("utf-8").splitlines(keepends=True)[: chosen.records]
                 path.write_text("".join(lines), encoding="utf-8")
-                compare(kind, path, sides, chosen)
+                compare(kind, path, sides, chosen.rounds)
     if "decode" in chosen.what:
         head("decode", ["llguidance", "xgrammar", "torch"])
         from bench import calls  # torch, which the other parts do without
