@@ -61,6 +61,9 @@ class _Package(ModuleType):
         setattr(self, name, value)
         return value
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
     def __setattr__(self, name: str, value: object) -> None:
         if name != "dialect" or not isinstance(value, ModuleType):
             super().__setattr__(name, value)

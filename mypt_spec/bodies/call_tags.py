@@ -165,6 +165,9 @@ class Keywords(BareKeys):
         )
         return body
 
+    def __getnewargs__(self) -> Any:
+        return self.calls, self.end
+
     def write(self, value: Any) -> str:
         """Returns the text of calls: objects with a name and arguments."""
         before, between, after = self.calls

@@ -15,7 +15,7 @@ COPIES = Path(__file__).with_name("toml.txt")
 
 @cache
 def _copies() -> dict[str, str]:
-    lines = COPIES.read_text(encoding="utf-8").splitlines()
+    lines = COPIES.read_text(encoding="utf-8").splitlines() if COPIES.exists() else []
     return {digest: data for digest, _, data in (line.partition(" ") for line in lines)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -76,6 +77,11 @@ def test_values_come_back_from_their_text(some: list[dict[str, Any]], body: Keyw
     spans = [text[a:b] for a, b in argument_spans(text, body)]
     edges = len(body.calls[0]), -1 - len(body.calls[2])
     assert spans == [body.write([c])[edges[0] + len(c["name"]) + 1 : edges[1]] for c in some]
+
+
+def test_bodies_come_back_from_a_pickle() -> None:
+    for body in BODIES:
+        assert vars(pickle.loads(pickle.dumps(body))) == vars(body)
 
 
 @given(st.text(st.sampled_from("fa=(), '\"[1]\n{}:\\"), max_size=20), st.sampled_from(BODIES))

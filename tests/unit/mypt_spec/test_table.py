@@ -18,6 +18,7 @@ import mypt_spec
 from mypt_spec import table_file
 from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.automaton import extract
+from mypt_spec.compiled import toml
 from mypt_spec.dialect import grammar_root, load
 from mypt_spec.episode import Episode, Message
 from mypt_spec.findings import RULES
@@ -448,3 +449,15 @@ def test_grammar_that_is_not_lalr(tmp_path: Path, grammar: str, says: str) -> No
 def test_unknown_dialect() -> None:
     with pytest.raises(KeyError, match=r"no dialect 'other'; known are .*mypt"):
         mypt_spec.dialect("other")
+
+
+def test_the_package_lists_names_that_it_loads_at_their_first_use() -> None:
+    assert {*mypt_spec.__all__} <= {*dir(type(mypt_spec)("fresh"))}
+
+
+def test_tables_are_parsed_without_their_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toml, "COPIES", tmp_path / "none")
+    monkeypatch.setattr(toml, "_copies", toml._copies.__wrapped__)
+    assert toml.loads("a = 1") == {"a": 1}
