@@ -176,7 +176,10 @@ def _prompt(dialect: Dialect, episode: Episode) -> str:
 
 def _begun(dialect: Dialect, record: dict[str, Any]) -> str:
     """Returns the text of a conversation that ends before an answer, if one may go on there."""
-    begun = official(_episode(dialect, record), dialect.table)
+    try:
+        begun = official(_episode(dialect, record), dialect.table)
+    except ValueError:
+        return ""
     events = list(events_of(begun.messages, dialect.table))
     state, machine = dialect.automaton.run(event.terminal for event in events), dialect.automaton
     goes_on = state is not None and resumed(state, machine, dialect.table) != state

@@ -116,3 +116,9 @@ def test_a_family_is_recognized_by_its_text(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     other = model(tmp_path / "other", TEMPLATE.replace("assistant", "bot"))
     assert family_of(ModelFolder(str(other))) == ""
+
+
+def test_a_prompt_that_ends_the_turn_ends_no_search_for_a_family(tmp_path: Path) -> None:
+    """Some formats refuse a conversation that ends so."""
+    folder = model(tmp_path / "model", TEMPLATE.partition("{% if add")[0])
+    assert family_of(ModelFolder(str(folder))) == ""
