@@ -31,12 +31,13 @@ CUSTOMARY = frozenset({
 })  # fmt: skip
 # Keys that say something in some format. A dialect without a place for one would lose it.
 TELLING = frozenset({
-    "answer", "answers", "assistant", "chat", "chats", "chosen", "completion", "content",
+    "answer", "answers", "assistant", "chat", "chats", "chosen", "chosen_messages",
+    "chosen_response", "completion", "content",
     "conversation", "conversations", "dialog", "dialogue", "function", "function_call", "functions",
     "history",
     "human", "input", "inputs", "instruction", "instructions", "message", "messages", "msg", "msgs",
     "output", "outputs", "prompt", "prompts", "question", "reasoning", "reasoning_content",
-    "rejected", "response", "responses", "role", "roles", "system", "system_message",
+    "rejected", "rejected_messages", "rejected_response", "response", "responses", "role", "roles", "system", "system_message",
     "system_prompt", "text", "think", "thinking", "thought", "thoughts", "tool", "tool_calls",
     "tools", "turns", "user",
 })  # fmt: skip

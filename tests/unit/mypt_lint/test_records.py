@@ -236,7 +236,9 @@ def test_a_key_that_the_record_has_was_not_meant(key: str, lint: Any) -> None:
     assert (status, codes(lines)) == (0, ["MYP112"])
 
 
-@pytest.mark.parametrize("key", ["thinking", "message", "Response"])
+@pytest.mark.parametrize(
+    "key", ["rejected_response", "rejected_messages", "thinking", "message", "Response"]
+)
 def test_a_dialect_would_lose_a_key_that_says_something(key: str, lint: Any) -> None:
     status, lines, _ = lint(write(*[NATIVE | {key: "x"}] * 4))
     assert (status, codes(lines)) == (1, ["MYP103"] * 4)
