@@ -37,7 +37,8 @@ TELLING = frozenset({
     "history",
     "human", "input", "inputs", "instruction", "instructions", "message", "messages", "msg", "msgs",
     "output", "outputs", "prompt", "prompts", "question", "reasoning", "reasoning_content",
-    "rejected", "rejected_messages", "rejected_response", "response", "responses", "role", "roles", "system", "system_message",
+    "rejected", "rejected_messages", "rejected_response", "response", "responses", "role",
+    "roles", "system", "system_message",
     "system_prompt", "text", "think", "thinking", "thought", "thoughts", "tool", "tool_calls",
     "tools", "turns", "user",
 })  # fmt: skip
