@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -22,7 +21,7 @@ def test_rows_of_sides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         "mypt": lambda file: [sys.executable, "-S", "-c", script, str(file)],
         "broken": lambda _: [sys.executable, "-S", "-c", "raise SystemExit(3)"],
     }
-    side.compare("numbers", path, sides, argparse.Namespace(rounds=1))
+    side.compare("numbers", path, sides, 1)
     broken, row = capsys.readouterr().out.splitlines()
     assert broken == "| numbers | broken | ends with status 3 | | |"
     assert re.fullmatch(r"\| numbers, 0\.0 MB \| mypt \| [\d.]+ \| -?[\d.]+ \| 1\.00 \|", row)
