@@ -20,6 +20,8 @@ from mypt_infer.decode.base.work import watched
 from mypt_infer.serve.asked.decoders import Decoders, Ready, Recipe
 from mypt_infer.serve.asked.errors import LATER, ApiError, shutting_down, too_late
 
+_LAST_LOOK = 3.0  # seconds that a compile gets to see that it is to end
+
 
 class _Abandoned(Exception):
     """Nobody waits for a compile any more."""
@@ -41,6 +43,7 @@ class Compiles:
         self._compiles: dict[str, _Compile] = {}
         self._waiting: deque[_Compile] = deque()
         self._running, self._closed = 0, False
+        self._threads: list[threading.Thread] = []
 
     async def ready(self, recipe: Recipe, seconds: float) -> Ready:
         """Returns the decoder of a request. Raises ApiError."""
@@ -65,6 +68,8 @@ class Compiles:
             self._waiting.clear()
         for work in waiting:
             work.result.set_exception(shutting_down())
+        for thread in self._threads:  # one in code of C++ when Python ends would abort the process
+            thread.join(_LAST_LOOK)
 
     def _join(self, recipe: Recipe) -> _Compile:
         with self._lock:
@@ -84,7 +89,9 @@ class Compiles:
             work.result.set_running_or_notify_cancel()  # who leaves cancels it for nobody else
             if self._running < self.most:
                 self._running += 1
-                threading.Thread(target=self._run, args=[work], daemon=True).start()
+                thread = threading.Thread(target=self._run, args=[work], daemon=True)
+                self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
+                thread.start()
             else:
                 self._waiting.append(work)
             return work
