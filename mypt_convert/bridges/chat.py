@@ -16,7 +16,7 @@ from mypt_convert.bridges.steps import (
     first_carries,
     result_value,
 )
-from mypt_records.chat import Call, Chat, Message
+from mypt_records.chat import SPOKEN_KEYS, Call, Chat, Message
 from mypt_records.reading import below
 from mypt_records.written import read_out
 from mypt_spec.adapters.waiting import Waiting
@@ -29,7 +29,6 @@ from mypt_spec.record_schema import PARTS, REST, WEIGHT
 # metadata: a target that has no place for it loses it.
 _MEDIA = {"images", "videos", "audios"}
 _READ_KEYS = {"language", "tools", "functions", "response_format", "rejected", "label", *_MEDIA}
-_SPOKEN_KEYS = {"refusal", "audio", "function_call"}
 _KEYS = {"think": "reasoning", "text": "content"}  # of a rejected answer, by the kinds of steps
 _ID, _NAME, _ANY = "id", "name", ("any", "")  # of calls without a result
 _UNKNOWN = "MYP103"  # an unknown key: it becomes metadata
@@ -56,7 +55,7 @@ def _is_note(message: Message, key: str) -> bool:
     return (
         # Other pointers are of keys further inside, which no format has a place for.
         value.at == below(message.at, key)
-        and key not in _SPOKEN_KEYS
+        and key not in SPOKEN_KEYS
         # How much an answer is trained: no metadata says so.
         and not (message.role == "assistant" and value is message.weight)
     )
@@ -237,10 +236,9 @@ class _Reader:
             self.open = Waiting()  # calls of the chosen answer
             steps = self.steps(message)
             calls = [call_of(step) for step in steps if step.kind == "call"]
-            said = {_KEYS[s.kind]: s.value for s in steps if s.kind in _KEYS}
-            out["rejected"] = (
-                {"role": "assistant"} | said | ({"tool_calls": calls} if calls else {})
-            )
+            out["rejected"] = {"role": "assistant"}
+            out["rejected"] |= {_KEYS[s.kind]: s.value for s in steps if s.kind in _KEYS}
+            out["rejected"] |= {"tool_calls": calls} if calls else {}
             for key, item in message.beside.items():
                 if _is_note(message, key):
                     out["rejected"][key] = item.value

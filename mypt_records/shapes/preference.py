@@ -9,7 +9,7 @@ import re
 from itertools import takewhile
 from typing import Any
 
-from mypt_records.chat import Chat, Message
+from mypt_records.chat import SPOKEN_KEYS, Chat, Message
 from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca, sharegpt
 from mypt_records.shapes.completion import as_turns
@@ -32,7 +32,6 @@ TOP = frozenset({
 })  # fmt: skip
 _INPUT = ("messages", "tools", "parallel_tool_calls", "tool_choice")  # keys of what OpenAI asks
 _CLOSE = 50  # characters by which answers may differ that are equal but for white space
-_SPOKEN = ("refusal", "audio", "function_call")  # what a message says under keys of its own
 _WHOLE, _ANSWER = "rejected_messages", "rejected_response"  # beside the `messages` of ms-swift
 
 
@@ -157,7 +156,7 @@ def _all_of(message: Message) -> str:
         (call.name.text, call.id and call.id.text, call.arguments and call.arguments.value)
         for call in message.calls
     ]
-    beside = {key: item.value for key, item in message.beside.items() if key in _SPOKEN}
+    beside = {key: item.value for key, item in message.beside.items() if key in SPOKEN_KEYS}
     names = [text and text.text for text in (message.answers, message.name)]
     parts = [text.text for text in message.thoughts], [part.value for part in message.media]
     data = message.role, message.text, calls, names, parts, beside
