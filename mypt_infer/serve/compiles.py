@@ -11,6 +11,7 @@ client has gone, when its time is over, when the server is closed.
 
 import asyncio
 import threading
+import time
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from mypt_infer.decode.base.work import watched
 from mypt_infer.serve.asked.decoders import Decoders, Ready, Recipe
 from mypt_infer.serve.asked.errors import LATER, ApiError, shutting_down, too_late
 
-_LAST_LOOK = 3.0  # seconds that a compile gets to see that it is to end
+_LAST_LOOK = 3.0  # seconds that all compiles get to see that they are to end
 
 
 class _Abandoned(Exception):
@@ -68,8 +69,9 @@ class Compiles:
             self._waiting.clear()
         for work in waiting:
             work.result.set_exception(shutting_down())
+        until = time.monotonic() + _LAST_LOOK
         for thread in self._threads:  # one in code of C++ when Python ends would abort the process
-            thread.join(_LAST_LOOK)
+            thread.join(max(until - time.monotonic(), 0))
 
     def _join(self, recipe: Recipe) -> _Compile:
         with self._lock:
