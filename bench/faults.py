@@ -20,7 +20,8 @@ from textwrap import wrap
 from typing import Any
 
 from bench.real.functions import data, ids_of, is_same, rows_of
-from mypt_spec.bodies.type_names import standard_types
+from mypt_spec.bodies.json_schema import misfits
+from mypt_spec.bodies.type_names import KINDS, standard_types
 
 PAGE = Path(__file__).parents[1] / "docs" / "faults_found.md"
 # Tests whose ground truth is a list of calls with values in the types of Python.
@@ -28,10 +29,6 @@ CATEGORIES = (
     "simple_python", "multiple", "parallel", "parallel_multiple",
     "live_simple", "live_multiple", "live_parallel", "live_parallel_multiple",
 )  # fmt: skip
-TYPES: dict[str, type | tuple[type, ...]] = {
-    "string": str, "integer": (int, float), "number": (int, float), "boolean": bool,
-    "array": list, "object": dict,
-}  # fmt: skip
 # Findings that are no faults here: a matter of taste, and places that users are to fill in.
 LEFT_OUT = {"MYP366": "phrases of chatbots", "MYP358": "`{{name}}` to be filled in, `noinput`"}
 _QUOTED = 100  # code points of a message, at most
@@ -47,7 +44,7 @@ def unfit(value: Any, schema: Any) -> str:
         return "" if known else f"{value!r} is not in the enum{whose}"
     kinds = schema.get("type")
     kinds = kinds if isinstance(kinds, list) else [kinds]
-    if all(kind in TYPES for kind in kinds) and not any(_has_type(value, kind) for kind in kinds):
+    if {*KINDS}.issuperset(kinds) and misfits(value, {"type": kinds}):
         return f"{value!r} is not of the type {' or '.join(kinds)}"
     if isinstance(value, list):
         return next(filter(None, (unfit(item, schema.get("items")) for item in value)), "")
@@ -56,13 +53,6 @@ def unfit(value: Any, schema: Any) -> str:
         members = value if several else {key: [option] for key, option in value.items()}
         return illegal(members, schema, closed=False)
     return ""
-
-
-def _has_type(value: Any, kind: str) -> bool:
-    if isinstance(value, bool) or kind == "boolean":
-        return kind == "boolean" and isinstance(value, bool)
-    whole = kind != "integer" or not isinstance(value, float) or value.is_integer()
-    return isinstance(value, TYPES[kind]) and whole
 
 
 def illegal(truth: dict[str, list[Any]], schema: dict[str, Any], *, closed: bool = True) -> str:
