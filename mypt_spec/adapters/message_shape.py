@@ -175,10 +175,8 @@ def with_early_texts(
     If the turn goes on in the `following` block, or in an answer that is not there, the last text
     is one of them. Raises ValueError where `late` says that only prompts end such a text.
     """
-    goes_on, early = (
-        following is not None and following.role == block.role,
-        block.meta.get(LATE, ()),
-    )
+    goes_on = following is not None and following.role == block.role
+    early = block.meta.get(LATE, ())
     if goes_on and late != "ended":
         raise ValueError(f"no record can say this: {ENDED}")
     goes_on |= 0 < len(early) == len(block.meta.get(MESSAGES, ()))
