@@ -161,7 +161,7 @@ def _by_model(source: Source, line: int | None, options: argparse.Namespace) -> 
     plan = planned(options, usual=DEFAULTS)
     chosen_options = template_options(options)
     model = model_format(options.model, chosen_options).model
-    model.check_options(saying(PROG, quiet=False))
+    model.report(saying(PROG, quiet=False))
     plan.by_model = model.read
     (source,), (rules,) = plan.of_model([source], lambda _: None)
     chosen = Options(

@@ -124,7 +124,7 @@ def _plan(options: argparse.Namespace) -> Plan:
             raise UsageError("--model and --dialect both name a format; remove one")
         model = ModelFolder(options.model, chosen_options)
         say = saying("mypt-lint", quiet=options.quiet)
-        model.check_options(say)
+        model.report(say)
         if not options.quiet:
             report_family(model, say)
         plan.by_model = ByModel(model)

@@ -200,7 +200,7 @@ def _request_of(
                     )
             options = Options(**values | {"history": chosen.history or "keep"})
             model = model_format(chosen.model, options.template_options).model
-            model.check_options(say)
+            model.report(say)
             if not chosen.quiet:
                 from mypt_lint.derive.of_model import report_family
 

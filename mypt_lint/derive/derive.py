@@ -18,8 +18,9 @@ from mypt_lint.derive.learn import Learner
 from mypt_lint.derive.learn_tools import ToolsLearner
 from mypt_lint.derive.probe import Renderings, chat
 from mypt_lint.derive.proof import Level, prove
-from mypt_lint.derive.shape import LIKELY_SPECIAL, NotLearnedError, Shape
+from mypt_lint.derive.shape import NotLearnedError, Shape
 from mypt_lint.derive.spec import spec
+from mypt_lint.template.align import LIKELY_SPECIAL
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect, SpecError
 from mypt_spec.bodies.call_tags import BareKeys, Tags

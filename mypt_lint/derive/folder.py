@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape, pieces
+from mypt_lint.derive.shape import DAY, NAME, Block, NotLearnedError, Shape, pieces
+from mypt_lint.template.align import LIKELY_SPECIAL
 from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
 from mypt_spec.table import LISTS
 from mypt_spec.templates.sandbox import ToolTemplate

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, literals, words
-from mypt_lint.derive.shape import DAY, LIKELY_SPECIAL, NAME, Block, NotLearnedError, Shape
+from mypt_lint.derive.shape import DAY, NAME, Block, NotLearnedError, Shape
+from mypt_lint.template.align import LIKELY_SPECIAL
 from mypt_spec.patch import in_common
 from mypt_spec.table import Terminal
 

@@ -6,10 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DAY = "Zx31day"  # in probes, today's date as a template has it
-# What the special tokens of a template without a tokenizer most likely are.
-LIKELY_SPECIAL = re.compile(
-    r"<[|｜][^<>\s]+>|<[^<>\s]+[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|\[/?[A-Z_]{3,}\]"
-)
 
 
 NAME = "\0"  # where the name of a tool is, in the literal of a tag

@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
-from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
+from mypt_lint.template.align import (
+    LIKELY_SPECIAL,
+    NAME,
+    THOUGHT,
+    Aligned,
+    Aligner,
+    AlignError,
+    Leaf,
+    spelled,
+)
 from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
 from mypt_lint.template.sandbox import compiled
@@ -72,8 +81,9 @@ class Templates:
     """Aligns conversations by the templates of a folder; in the process that renders.
 
     Called without a conversation, it returns why Jinja does not compile a template, or else the
-    forms of messages that both templates take best; these may be known before. Tools are packed, as
-    `arguments_of` returns them, so that equal ones are one object here.
+    forms of messages that both templates take best, which may be known before, and the stop token
+    that is assumed, or "". Tools are packed, as `arguments_of` returns them, so that equal ones are
+    one object here.
     """
 
     def __init__(
@@ -103,9 +113,9 @@ class Templates:
         tools: bytes | None = None,
         options: dict[str, Any] | None = None,
         how: str = "outcome",
-    ) -> Outcome | str | tuple[Form, Form]:
+    ) -> Outcome | str | tuple[Form, Form, str]:
         if messages is None:
-            return self._fault or (self.usual.form, self.for_tools.form)
+            return self._fault or (self.usual.form, self.for_tools.form, self.usual.assumed)
         declared = None
         if tools is not None and (declared := self._tools.entries.get(tools)) is None:
             declared = self._tools.keep(tools, marshal.loads(tools), len(tools))
@@ -128,6 +138,17 @@ class _OneTemplate:
         self.stops = template.stops | {template.tokens.get("eos_token", "")}
         self._special = special
         self.form = form or self._best_form()
+        self.assumed = "" if template.stops else self._after_answer()
+        self.stops |= {self.assumed}
+
+    def _after_answer(self) -> str:
+        """Returns the first tag after an answer, at which the model stops most likely, or ""."""
+        texts = {"user": "Hi!", "assistant": "Hello."}
+        chat = [{"role": role, "content": text} for role, text in texts.items()]
+        if not isinstance(outcome := self.outcome(chat, None, {}), Aligned) or not outcome.pieces:
+            return ""
+        tag = LIKELY_SPECIAL.search(outcome.text, outcome.pieces[-1].end)
+        return tag[0] if tag else ""
 
     def outcome(
         self, messages: Any, tools: Any, options: dict[str, Any], form: Form | None = None
@@ -214,15 +235,22 @@ class ModelFolder:
         if encodes and self.vocabulary:  # loaded here while the process loads Jinja
             self.encoder.load()
         try:
-            self.forms = self._aligned()
+            forms = self._aligned()
         except OutOfBoundsError as error:
-            self.forms = f"{path}: reading the chat template was stopped after {error}"
-        if isinstance(self.forms, str):
+            forms = f"{path}: reading the chat template was stopped after {error}"
+        if isinstance(forms, str):
             self._aligned.close()
-            raise UsageError(self.forms)
+            raise UsageError(forms)
+        *self.forms, self.assumed_stop = forms
 
-    def check_options(self, say: Callable[[str], None]) -> None:
-        """Tells `say` which option is never read. Raises UsageError for one that is not allowed."""
+    def report(self, say: Callable[[str], None]) -> None:
+        """Tells `say` which stop token is assumed, and which option is never read.
+
+        Raises UsageError for an option that is not allowed.
+        """
+        if self.assumed_stop:
+            lacks = f"{self.path} does not say at which tokens the model stops"
+            say(f"{lacks}; assumed is {self.assumed_stop}, which follows its answers")
         if not self.options:
             return
         if own := sorted(_OWN & set(self.options)):

@@ -682,3 +682,24 @@ def test_a_template_stays_in_its_sandbox(attack: str) -> None:
         return
     assert "class" not in text
     assert "built-in" not in text
+
+
+@pytest.mark.parametrize(
+    ("end", "assumed"),
+    [("<|im_end|>\n", "<|im_end|>"), ("<end_of_turn>\n", "<end_of_turn>"), ("\n", "")],
+)
+def test_the_stop_token_of_a_lone_template_is_what_follows_an_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], end: str, assumed: str
+) -> None:
+    file, data = tmp_path / "lone.jinja", tmp_path / "data.jsonl"
+    file.write_text(CHATML.replace("<|im_end|>\n", end.replace("\n", "\\n")), encoding="utf-8")
+    data.write_text(json.dumps({"messages": chat("Hi!", "Hello.")}) + "\n", encoding="utf-8")
+    (span,) = (
+        ModelFolder(str(file)).placed(shape.read({"messages": chat("Hi!", "Hello.")}))[0].trained
+    )
+    assert span.stopped == bool(assumed)
+    assert main(["--model", str(file), str(data)]) == 0
+    printed = capsys.readouterr()
+    assert ("MYP733" in printed.out) == (not assumed)
+    assert ("at which tokens the model stops" in printed.err) == bool(assumed)
+    assert f"assumed is {assumed}, which" in printed.err or not assumed
