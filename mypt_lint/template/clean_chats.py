@@ -11,11 +11,10 @@ options. Each line is still rendered.
 from __future__ import annotations
 
 import marshal
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
-
-import numpy as np
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.findings_cache import FindingsCache
@@ -47,13 +46,14 @@ class ByModel:
         None where the template writes no text for it, or the vocabulary cannot encode that.
         """
         aligned = self.model.placed(chat)[0] if self.model.vocabulary else None
+        if aligned is None:
+            return None
         try:
-            ids, starts = self.model.ids(aligned) if aligned else ((), ())
+            ids, starts = self.model.ids(aligned)
         except ValueError:
             return None
-        spans = [at for span in aligned.trained for at in span[:2]] if aligned else []
-        ends = np.searchsorted(starts, spans)
-        return (len(ids), int(np.diff(ends)[::2].sum())) if aligned else None
+        first, last = ([bisect_left(starts, span[i]) for span in aligned.trained] for i in (0, 1))
+        return len(ids), sum(last) - sum(first)
 
     def clean_chats(self, checker: Checker) -> CleanChats:
         """Returns what proves lines clean for a checker."""

@@ -28,7 +28,7 @@ _ENCODERS: Memo[str, json.JSONEncoder] = Memo(16)  # `json.dumps` makes one ever
 _ONE_AT_A_TIME = threading.Lock()  # the other process answers one call at a time
 _MAX_FAULT = 300  # code points of a message, which a template may write
 _MAX_TEXT = 16 << 20  # code points that a template may write of tools
-_NEEDS = "a chat template needs jinja2 3.1.6 or newer; pip install 'mypt-tags[templates]'"
+_NEEDS = "a chat template needs jinja2 3.1.6 or newer: pip install -U jinja2"
 
 Render = Callable[..., tuple[str, list[tuple[int, int]]]]
 
@@ -59,17 +59,15 @@ def tojson(
 def compiled(text: str) -> Render:
     """Returns a function of the variables of a template: (text, spans in `{% generation %}`).
 
-    Raises SpecError where Jinja is missing or too old, and jinja2.TemplateSyntaxError.
+    Raises SpecError where Jinja is too old, and jinja2.TemplateSyntaxError.
     """
-    try:
-        import jinja2
-        from jinja2 import nodes
-        from jinja2.ext import Extension, loopcontrols
-        from jinja2.runtime import LoopContext
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-        from jinja2.utils import Namespace
-    except ImportError:
-        raise SpecError(_NEEDS) from None
+    import jinja2
+    from jinja2 import nodes
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.runtime import LoopContext
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from jinja2.utils import Namespace
+
     if [*map(int, re.findall("[0-9]+", jinja2.__version__)[:3])] < [3, 1, 6]:
         raise SpecError(_NEEDS)  # older ones let a template out of the sandbox
 

@@ -443,8 +443,11 @@ print(*sys.modules)
 def test_linting_and_fixing_do_without_numpy(folder: Path) -> None:
     """The plain package does not install it."""
     (folder / "bad.jsonl").write_bytes(record(USER) + b"\n" + record(USER))
+    (folder / "chat.jsonl").write_text('{"messages": [{"role": "user", "content": "Hi"}]}\n')
+    (folder / "x.jinja").write_text("{% for m in messages %}{{ m.content }}</s>{% endfor %}")
     code = f"""{MAIN}
 sys.modules["numpy"] = None
+assert main(["--model", "x.jinja", "chat.jsonl"]) == 0 and main(["--template", "x.jinja"]) == 1
 print(main(["--format", "html", "-o", "x.html", "bad.jsonl"]), main(["--fix", "bad.jsonl"]))
 assert main(["--data-set", "bad.jsonl"]) == 2
 """
