@@ -36,7 +36,8 @@ def check_foreign(
     if shape_here not in ("", shape, getattr(SHAPES[shape], "ALSO", "")):
         about = SHAPES[shape_here].ABOUT
         message = f"this is one of {about}; the file has {SHAPES[shape].ABOUT}"
-        return None, [Finding("MYP113", message, help="one file, one shape: move it")]
+        add = ", or add the rejected answer" * (shape == "preference" and shape_here == "openai")
+        return None, [Finding("MYP113", message, help=f"one file, one shape: move it{add}")]
     chat = chat or read(record, shape)
     of_chat = checks.findings(read_out(chat))
     if read_in_dialect is None:

@@ -20,8 +20,8 @@ from mypt_lint.fast.clean_texts import CleanTexts, text_filter
 from mypt_lint.fast.clean_tools import CHAT, Declared, are_usual
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
+from mypt_records.chat import MEDIA_KEYS
 from mypt_records.checks.arguments import ODD_ARGUMENT
-from mypt_records.checks.media import LISTS
 from mypt_records.checks.order import SHORT
 from mypt_records.reading import LABELS
 from mypt_records.shapes import read
@@ -39,7 +39,7 @@ _ROLE = frozenset({"from", "role"})
 _ASKING = frozenset({"user", *USERS})
 # Findings about these depend on their values: the help about a label that is a number names one.
 _READ_VALUES = frozenset({"tools", "functions", "language", *LABELS})
-_NOT_CACHEABLE = frozenset({"text", "history", "response_format"})
+_NOT_CACHEABLE = frozenset({"text", "history", "response_format", "rejected_tools"})
 _SMALL = 1 << 53
 _WRITTEN = (str, bool, type(None))
 _LISTS, _ROOM = 2000, 8 << 20  # lists of tools that are remembered; bytes of all
@@ -87,7 +87,7 @@ class ChatSkeletons:
 
     def _top(self, key: str, value: Any, texts: Placeholders, calls: list[Any]) -> Any:
         """Returns a top-level value as it is in the rest; notes the calls of messages."""
-        if key in _NOT_CACHEABLE or (key in LISTS and value):
+        if key in _NOT_CACHEABLE or (key in MEDIA_KEYS and value):
             raise NoSkeletonError
         out, kind = texts.out, value.__class__
         if kind is str:

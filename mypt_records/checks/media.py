@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from mypt_records.chat import Chat
+from mypt_records.chat import MEDIA, Chat
 from mypt_records.checks.registry import check
 from mypt_spec.findings import Finding
-
-LISTS = {"images": "image", "videos": "video", "audios": "audio"}  # key of a record -> its kind
 
 
 @check("MYP132")
@@ -15,13 +13,16 @@ def media_count(chat: Chat) -> Iterator[Finding]:
 
     A part without data of its own is a placeholder, too; one with data may be of the list or not.
     """
-    for key, kind in LISTS.items():
+    rejected = (*chat.messages[: chat.shared], *chat.rejected) if chat.rejected else chat.messages
+    both = [(key, kind, chat.messages) for key, kind in MEDIA.items()]
+    both += [(f"rejected_{key}", kind, rejected) for key, kind in MEDIA.items()]
+    for key, kind, messages in both:
         media = chat.extras.get(key)
         if not isinstance(media, list) or not media:
             continue
         tag = f"<{kind}>"
-        parts = [p.value for m in chat.messages for p in m.media if p.value.get("type") == kind]
-        places = sum(t.text.count(tag) for m in chat.messages for t in m.content or ())
+        parts = [p.value for m in messages for p in m.media if p.value.get("type") == kind]
+        places = sum(t.text.count(tag) for m in messages for t in m.content or ())
         places += sum(part.keys() == {"type"} for part in parts)
         with_data = sum(part.keys() != {"type"} for part in parts)
         if len(media) not in (places, places + with_data):

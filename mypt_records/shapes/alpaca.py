@@ -6,7 +6,7 @@ a list of messages.
 
 from typing import Any
 
-from mypt_records.chat import Chat, Message, Text
+from mypt_records.chat import MEDIA, Chat, Message, Text
 from mypt_records.reading import Reader, filled
 from mypt_records.shapes.completion import as_turns
 from mypt_spec.bodies.strict_json import kind_of
@@ -16,8 +16,7 @@ PROMPT = 'add a top-level "system"'
 QUESTIONS, CONTEXTS = ("instruction", "question", "query", "prompt"), ("input", "context")
 ANSWERED = ("output", "response", "answer")
 TOP = frozenset({
-    *QUESTIONS, *CONTEXTS, *ANSWERED, "system", "history", "language", "tools", "text", "images",
-    "videos", "audios",
+    *QUESTIONS, *CONTEXTS, *ANSWERED, "system", "history", "language", "tools", "text", *MEDIA,
 })  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import re
 from itertools import takewhile
 from typing import Any
 
-from mypt_records.chat import SPOKEN_KEYS, Chat, Message
+from mypt_records.chat import MEDIA_KEYS, SPOKEN_KEYS, Chat, Message
 from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca, sharegpt
 from mypt_records.shapes.completion import as_turns
@@ -28,7 +28,7 @@ _SIDES = {
 TOP = frozenset({
     *_SIDES["chosen"], *_SIDES["rejected"], "system", "language", "tools", "chat_template_kwargs",
     "history", "score_chosen", "score_rejected", "margin", *sharegpt.LISTS, *alpaca.QUESTIONS,
-    "input", "images", "videos", "audios",
+    "input", *MEDIA_KEYS, "rejected_tools",
 })  # fmt: skip
 _INPUT = ("messages", "tools", "parallel_tool_calls", "tool_choice")  # keys of what OpenAI asks
 _CLOSE = 50  # characters by which answers may differ that are equal but for white space
@@ -42,9 +42,9 @@ def fit(record: dict[str, Any]) -> int:
 def _keys(record: dict[str, Any]) -> dict[str, str]:
     """Returns the key of each side, "" for one that is missing."""
     keys = {side: next(filter(record.__contains__, names), "") for side, names in _SIDES.items()}
-    pair = keys["rejected"] in (_WHOLE, _ANSWER) and record[keys["rejected"]] is not None
-    if pair and not keys["chosen"] and isinstance(record.get("messages"), list):
-        keys["chosen"] = "messages"
+    if keys["rejected"] in (_WHOLE, _ANSWER, "") and isinstance(record.get("messages"), list):
+        keys["rejected"] *= record.get(keys["rejected"]) is not None
+        keys["chosen"] = keys["chosen"] or "messages"
     return keys
 
 
@@ -92,6 +92,16 @@ def read(record: dict[str, Any]) -> Chat:
     if _repeats(chosen, question):
         question = [] if _heads(chosen) else question[: _heads(question)]
     tools = reader.tools(record.get("tools"), "/tools")
+    tools_there = record.get("rejected_tools")
+    if (tools_there or []) == (record.get("tools") or []):
+        used.append("rejected_tools")
+    elif keys["chosen"] == "messages" and (keys["rejected"] == _WHOLE or tools_there is not None):
+        at = "/tools" if tools_there is None else "/rejected_tools"
+        hint = (
+            'write the same "rejected_tools"; ms-swift copies "tools" to "rejected_response" only'
+        )
+        warning = Finding("MYP261", "the rejected answer has other tools", at, help=hint)
+        reader.findings.append(regraded(warning, "warning"))
     if (inside := _inside(record)) and tools is None:
         tools = reader.tools(inside.get("tools"), "/input/tools")
     return reader.chat(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mypt_records.chat import Chat
+from mypt_records.chat import MEDIA, Chat
 from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca
 from mypt_records.shapes.completion import question_messages
@@ -11,7 +11,7 @@ ABOUT = "prompts without answers (prompt)"
 PROMPT = 'add a top-level "system"'
 # Beside the prompt is what a reward looks at: the right answer, or how to find it.
 TOP = frozenset({
-    "prompt", "system", "language", "tools", "chat_template_kwargs", "images", "videos", "audios",
+    "prompt", "system", "language", "tools", "chat_template_kwargs", *MEDIA,
     "ability", "answer", "data_source", "extra_info", "ground_truth", "reference", "reward_model",
     "solution", "target", "test_cases",
 })  # fmt: skip

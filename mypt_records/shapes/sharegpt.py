@@ -6,7 +6,7 @@ is JSON text, as LLaMA-Factory writes it.
 
 from typing import Any
 
-from mypt_records.chat import Call, Chat, JsonValue, Message, Text
+from mypt_records.chat import MEDIA, Call, Chat, JsonValue, Message, Text
 from mypt_records.fixes import renamed
 from mypt_records.reading import Reader, below, filled
 from mypt_records.shapes import openai
@@ -15,7 +15,7 @@ from mypt_spec.findings import Finding, regraded
 ABOUT = "ShareGPT records (conversations)"
 PROMPT = 'begin with {"from": "system", "value": "..."}, or add a top-level "system"'
 LISTS = ("conversations", "conversation", "messages", "dialogue", "dialog")
-TOP = frozenset({*LISTS, "id", "system", "language", "tools", "images", "videos", "audios"})
+TOP = frozenset({*LISTS, "id", "system", "language", "tools", *MEDIA})
 _ROLES = {
     **dict.fromkeys(("system", "developer", "user", "assistant", "tool"), ""),
     **dict.fromkeys(openai.USERS, "user"),

@@ -11,6 +11,7 @@ import pytest
 import mypt_spec
 from mypt.lint.cli import main
 from mypt_infer.generate.opened import read_prompt
+from mypt_lint.check.foreign import check_foreign
 from mypt_spec.extra_keys import CUSTOMARY
 from tests.support import build
 from tests.support.build import (
@@ -242,6 +243,20 @@ def test_a_key_that_the_record_has_was_not_meant(key: str, lint: Any) -> None:
 def test_a_dialect_would_lose_a_key_that_says_something(key: str, lint: Any) -> None:
     status, lines, _ = lint(write(*[NATIVE | {key: "x"}] * 4))
     assert (status, codes(lines)) == (1, ["MYP103"] * 4)
+
+
+@pytest.mark.parametrize("key", ["rejected_response", "thinking", "tools", "mesages"])
+def test_null_is_an_absent_key_of_a_dialect(key: str, lint: Any) -> None:
+    record = NATIVE | {key: None}
+    path = write(*[record] * 4)
+    assert lint("--dialect", "mypt", "--records", "native", path)[:2] == (0, [])
+
+
+def test_a_record_without_the_rejected_answer_of_its_file() -> None:
+    _, findings = check_foreign(OPENAI | {"rejected_response": None}, "preference", None)
+    assert [(f.code, f.help) for f in findings] == [
+        ("MYP113", "one file, one shape: move it, or add the rejected answer")
+    ]
 
 
 def test_a_key_that_the_record_lacks_was_meant(lint: Any) -> None:

@@ -11,7 +11,7 @@ from mypt_records.chat import JsonValue
 from mypt_records.checks import findings
 from mypt_records.shapes import SHAPES, read, shape_of
 from mypt_spec.bodies.strict_json import value_at
-from tests.support.build import assistant, call, calls, tool, user
+from tests.support.build import Record, assistant, call, calls, function, tool, user
 from tests.support.linting import TEXT
 from tests.support.shapes import GREETING, HI, NO, RECORDS, YO, gpt, talk
 
@@ -250,6 +250,38 @@ def test_a_side_of_several_messages_is_refused(record: dict[str, Any]) -> None:
     assert [f.code for f in findings(chat)] == ["MYP134"]
     out = Converter("preference", "usf-omega").record(record)
     assert [f.code for f in out.findings] == ["MYP104"]
+
+
+TOOLS = [function()]
+WHOLE = {"messages": talk(HI, YO), "rejected_messages": talk(HI, NO)}  # of ms-swift
+SHORT = {"messages": talk(HI, YO), "rejected_response": "No"}
+
+
+@pytest.mark.parametrize(
+    ("record", "codes", "losses"),
+    [
+        (WHOLE | {"tools": TOOLS, "rejected_tools": TOOLS, "channel": "math"}, [], []),
+        (WHOLE | {"tools": TOOLS}, ["MYP261"], []),  # ms-swift takes no tools for the other side
+        (WHOLE | {"tools": TOOLS, "rejected_tools": []}, ["MYP261"], ["rejected_tools"]),
+        (SHORT | {"tools": TOOLS}, [], []),
+        (SHORT | {"tools": TOOLS, "rejected_tools": None}, [], []),
+        (SHORT | {"rejected_images": ["b.png"]}, ["MYP132"], ["rejected_images"]),
+        (SHORT | {"rejected_videos": []}, [], []),
+        ({"messages": talk(("user", "<image>Hi"), YO), "rejected_images": ["b.png"]}, [], ["rejected_images"]),
+        ({"messages": talk(("user", "<image>Hi"), YO), "images": ["a.png"], "rejected_response": "No", "rejected_images": ["b.png"]}, [], ["images", "rejected_images"]),
+    ],
+)  # fmt: skip
+def test_tools_and_media_of_a_rejected_answer(record: Record, codes: list[str], losses: list[str]) -> None:  # fmt: skip
+    shape = shape_of(record)
+    assert [f.code for f in findings(read(record, shape))] == codes
+    out = Converter(shape, "usf-omega").record(record)
+    assert [loss.field for loss in out.losses] == losses
+    assert out.metadata == (("/channel",) if "channel" in record else ())
+
+
+def test_what_a_pair_of_ms_swift_lacks_is_named() -> None:
+    chat = read({"messages": talk(HI, YO), "rejected_response": None}, "preference")
+    assert [f.message for f in findings(chat)] == ['the record has no "rejected"']
 
 
 def test_notes_and_weights_do_not_tell_messages_apart() -> None:
