@@ -175,7 +175,7 @@ class _Reader:
         value = call.arguments.value if call.arguments is not None else None
         at = call.arguments.at if call.arguments is not None else call.at
         try:
-            value = loads(value) if isinstance(value, str) else value
+            value = loads(value or "{}") if isinstance(value, str) else value
             wrong = next(iter(faults(value)), None)
         except Fault as fault:
             value, wrong = None, fault

@@ -9,7 +9,7 @@ from typing import Any
 from mypt_records.chat import Call, Chat, JsonValue, located
 from mypt_records.checks.registry import check, once_per_chat
 from mypt_records.checks.tools import null_in, without_null
-from mypt_records.fixes import from_python
+from mypt_records.fixes import from_python, replaced
 from mypt_records.prefilter import prefilter
 from mypt_records.reading import closest_key
 from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError, unnamed
@@ -136,7 +136,9 @@ def parsed_arguments(chat: Chat) -> list[tuple[Call, JsonValue, Any]]:
     for call in calls(chat):
         if (source := call.arguments) is not None:
             try:
-                value = loads(source.value) if isinstance(source.value, str) else source.value
+                value = (
+                    loads(source.value or "{}") if isinstance(source.value, str) else source.value
+                )
             except Fault as fault:
                 value = fault
             out.append((call, source, value))
@@ -164,13 +166,18 @@ def arguments_not_json(chat: Chat) -> Iterator[Finding]:
         if isinstance(fault, dict) and isinstance(source.value, str):
             for wrong in faults(fault):
                 yield located(wrong.code, f"in the arguments: {wrong.message}", source)
+            if not source.value:
+                why = f"the arguments of {call.name.text!r} are empty, which is read as {{}}"
+                empty = located("MYP304", why, source, hint=_HINT)
+                fix = replaced(source.at, "{}", "write {}") if source.outer is None else None
+                yield regraded(replace(empty, fix=fix), "warning")
         if not isinstance(fault, Fault) or _may_be_built_in(chat, call):
             continue
         text, at = source.value, fault.offset
         span = None if at is None else (min(at, len(text)), min(at + 1, len(text)))
         why = fault.message.removeprefix("not JSON: ")
         problem = f"arguments of {call.name.text!r} are not valid JSON: {why}"
-        hint = _HINT if not text.strip() else "fix the arguments, or drop the record"
+        hint = _HINT if text.isspace() else "fix the arguments, or drop the record"
         finding = located("MYP304", problem, source, hint=hint)
         finding = replace(finding, fix=from_python(source))
         yield finding if source.outer is not None else replace(finding, span=span)

@@ -97,9 +97,7 @@ def read(record: dict[str, Any]) -> Chat:
         used.append("rejected_tools")
     elif keys["chosen"] == "messages" and (keys["rejected"] == _WHOLE or tools_there is not None):
         at = "/tools" if tools_there is None else "/rejected_tools"
-        hint = (
-            'write the same "rejected_tools"; ms-swift copies "tools" to "rejected_response" only'
-        )
+        hint = 'write "tools" as "rejected_tools": ms-swift shows "rejected_messages" no others'
         warning = Finding("MYP261", "the rejected answer has other tools", at, help=hint)
         reader.findings.append(regraded(warning, "warning"))
     if (inside := _inside(record)) and tools is None:

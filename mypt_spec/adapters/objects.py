@@ -72,7 +72,7 @@ class Objects:
     def unquoted(self, text: str, at: str) -> Any:
         """Returns arguments that were written as a JSON string, as other formats have them."""
         try:
-            value = loads(text)
+            value = loads(text or "{}")
         except Fault:
             return text
         if not isinstance(value, dict) or list(faults(value)):
@@ -82,6 +82,10 @@ class Objects:
             fix = Fix("write the object itself", True, patch=patch)
             problem = '"arguments" is an object written as a string'
             self.add("MYP110", problem, at, keep=True, fix=fix)
+        elif not text:
+            fix = Fix("write {}", True, patch=({"op": "replace", "path": at, "value": "{}"},))
+            problem = "the arguments are an empty text, which is read as {}"
+            self.findings.append(regraded(Finding("MYP304", problem, at, fix=fix), "warning"))
         return value
 
     def typed(self, value: dict[str, Any], at: str, noun: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import mypt_spec
 from mypt.lint.cli import main
+from mypt_convert import Converter
 from mypt_infer.generate.opened import read_prompt
 from mypt_lint.check.foreign import check_foreign
 from mypt_spec.extra_keys import CUSTOMARY
@@ -250,6 +251,23 @@ def test_null_is_an_absent_key_of_a_dialect(key: str, lint: Any) -> None:
     record = NATIVE | {key: None}
     path = write(*[record] * 4)
     assert lint("--dialect", "mypt", "--records", "native", path)[:2] == (0, [])
+
+
+@pytest.mark.parametrize("shape", ["native", "openai"])
+@pytest.mark.parametrize("name", ["qwen3", "harmony"])
+def test_no_arguments_as_an_empty_text(name: str, shape: str, lint: Any) -> None:
+    """As servers of OpenAI's API write them; templates would write the empty text."""
+    empty, full = (
+        chat(system(), user(), calls(call(arguments=text, id="c1"), content=""), tool(tool_call_id="c1"), assistant(), tools=[function()])
+        for text in ("", "{}")
+    )  # fmt: skip
+    path = write(empty)
+    status, lines, _ = lint("--dialect", name, "--records", shape, path)
+    assert (status, codes(lines)) == (0, ["MYP304"])
+    lint("--dialect", name, "--records", shape, "--fix", path)
+    assert json.loads(Path(path).read_text(encoding="utf-8")) == full
+    out = Converter("openai", name).record(empty)
+    assert (out.record, out.findings) == (Converter("openai", name).record(full).record, ())
 
 
 def test_a_record_without_the_rejected_answer_of_its_file() -> None:

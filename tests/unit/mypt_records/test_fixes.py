@@ -49,6 +49,7 @@ def talk(role: str, text: str = "Yes.") -> Record:
         (talk("assistant", "Yes.</s>"), talk("assistant")),
         (used("{'q': 'it\\'s', 'b': None, 'c': [True]}"), used('{"q": "it\'s", "b": null, "c": [true]}')),
         (used('{"q": 1,}'), used('{"q": 1}')),
+        (used(""), used("{}")),
         (chat(tools=[declared("dict", "float")]), chat(tools=[declared("object", "number")])),
         (
             chat(tools=json.dumps([function(), declared("dict", "Integer")[ "function"]])),
