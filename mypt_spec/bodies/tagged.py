@@ -195,20 +195,19 @@ def call_findings(
     name, arguments = function["name"], function["arguments"]
     out = []
     at = {key: f"{pointer}/arguments/{escape(key)}" for key in arguments}
+    names = [(name, f"{pointer}/name"), *((key, at[key]) for key in arguments)]
+    written: tuple[str, ...] = ("name(...)", "argument=...")
+    if isinstance(tags, Tags):
+        written = tuple([f"{a}...{b.strip()}" for a, b, _ in (tags.function, tags.argument)])
+    for number, (word, place) in enumerate(names):
+        if isinstance(tags, Tags | Keywords) and not tags.names.fullmatch(word):
+            message = f"{word!r} cannot be the name in `{written[number > 0]}`"
+            out.append(Finding("MYP320", message, place, on_key=number > 0))
     if isinstance(tags, BareKeys):
-        if isinstance(tags, Keywords) and not tags.names.fullmatch(name):
-            message = f"{name!r} cannot be the name in `name(...)`"
-            return [Finding("MYP320", message, f"{pointer}/name")]
         odd = [key for key, value in arguments.items() if not tags.is_sayable({key: value})]
         quote = f" ({tags.end})" * (tags.end != "")
         message = f"nothing escapes what ends a key or a string{quote} in an argument"
-        return [Finding("MYP301", message, at[key], help=_UNSAYABLE) for key in odd]
-    names = [(name, f"{pointer}/name"), *((key, at[key]) for key in arguments)]
-    for number, (word, place) in enumerate(names):
-        if not tags.names.fullmatch(word):
-            before, after, _ = tags.argument if number else tags.function
-            message = f"{word!r} cannot be the name in `{before}...{after.strip()}`"
-            out.append(Finding("MYP320", message, place, on_key=number > 0))
+        return out or [Finding("MYP301", message, at[key], help=_UNSAYABLE) for key in odd]
     texts = {key: value_text(value, literals, tags) for key, value in arguments.items()}
     back, spelled = typed(name, texts, types, tags), with_tags(literals, tags.pattern)
     for key, value in arguments.items():

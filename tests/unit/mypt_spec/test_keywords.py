@@ -140,7 +140,12 @@ def test_records_come_back(d: mypt_spec.Dialect, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [({"q": "(it's 'so')"}, "MYP301"), ({"q": "<think>"}, "MYP206"), ({"q r": 1}, "MYP301")],
+    [
+        ({"q": "(it's 'so')"}, "MYP301"),
+        ({"q": "<think>"}, "MYP206"),
+        ({"q r": 1}, "MYP320"),
+        ({"": 1}, "MYP320"),
+    ],
 )
 def test_what_no_escape_can_say_is_refused(arguments: Any, code: str) -> None:
     assert [finding.code for finding in LFM.check(record(arguments))[1]][:1] == [code]
@@ -149,6 +154,12 @@ def test_what_no_escape_can_say_is_refused(arguments: Any, code: str) -> None:
 def test_names_that_no_call_can_have_are_refused() -> None:
     row = chat(user("Q"), calls(call("f g", {})), tool("r"), assistant("A"))
     assert [finding.code for finding in LFM.check(row)[1]] == ["MYP320"]
+    row = chat(user("Q"), calls(call("f", {"a-b": 1, "a b": 1})), tool("r"), assistant("A"))
+    (fault,) = LFM.check(row)[1]
+    assert (fault.message, fault.pointer) == (
+        "'a b' cannot be the name in `argument=...`",
+        "/messages/1/tool_calls/0/function/arguments/a b",
+    )
 
 
 def test_ids_of_calls_come_back_from_records() -> None:

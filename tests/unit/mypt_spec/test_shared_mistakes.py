@@ -183,3 +183,13 @@ def test_a_closing_tag_is_written_by_who_writes_the_opening_one(tmp_path: Path) 
     several = text.replace('"assistant"]\norigin = "model"\n', '"assistant"]\n')
     assert several != text
     assert load_table(several).terminals["END"].origin == "system"
+
+
+@pytest.mark.parametrize("text", ["", "I look."])
+@pytest.mark.parametrize("more", [[], [A], [U, A]])
+def test_calls_whose_results_must_be_in_the_answer(text: str, more: list[dict[str, Any]]) -> None:
+    """With text beside calls, it is the call that is refused; its cause is the missing result."""
+    fault = mypt_spec.dialect("gemma4").check(chat(U, calls(call(), content=text), *more))[1][0]
+    assert fault.code == "MYP311"
+    assert "right after" in fault.help
+    assert "leave its calls open" not in fault.help
