@@ -65,15 +65,11 @@ class Renderer:
         stops = {self.dialect.table.special[tag] for tag in endings(self.dialect)}
         eos = getattr(tokenizer, "eos_token_id", None)
         self._stops = sorted(stops | ({eos} if isinstance(eos, int) else set()))
-        drops = bool(self.dialect.table.history.drops)
+        # Whether a longer conversation begins with the ids of a shorter one.
+        self.is_prefix_stable = not self.dialect.table.history.drops
         self.effective_thinking_retention = resolve_thinking_retention(
-            self.config, "tool_cycle" if drops else "all"
+            self.config, "all" if self.is_prefix_stable else "tool_cycle"
         )
-
-    @property
-    def is_prefix_stable(self) -> bool:
-        """Whether a longer conversation begins with the ids of a shorter one."""
-        return not self.dialect.table.history.drops
 
     def render(
         self, messages: Messages, *, tools: Tools = None, add_generation_prompt: bool = False
@@ -84,17 +80,15 @@ class Renderer:
         partial = add_generation_prompt or bool(self.dialect.refusal(episode))
         encoded = self.dialect.encode(episode, partial=partial)
         ids = self._prompter.ids(episode, parsed) if add_generation_prompt else encoded.ids.tolist()
-        numbers = indices_of(encoded, sources, len(ids))
         assert encoded.origin is not None
         key = f"/{self.dialect.adapter.SCHEMA.messages}/"
-        marks = [
-            (bool(loss), s.event.terminal == TEXT and s.event.at.pointer.startswith(key))
-            for s in encoded.origin.segments
-            for loss in s.losses
+        texts = [
+            segment.event.terminal == TEXT and segment.event.at.pointer.startswith(key)
+            for segment in encoded.origin.segments
+            for _ in segment.ids
         ]
-        marks = (marks + [(False, False)] * (len(ids) - len(marks)))[: len(ids)]
-        sampled, texts = ([mark[at] for mark in marks] for at in (0, 1))
-        return self._tokens(ids, numbers, sampled, texts, messages)
+        sampled = [bool(loss) for loss in encoded.loss]
+        return self._tokens(ids, indices_of(encoded, sources, len(ids)), messages, sampled, texts)
 
     def render_ids(self, messages: Messages, **options: Any) -> list[int]:
         """Returns the ids of a conversation; options are those of `render`."""
@@ -114,19 +108,12 @@ class Renderer:
         end = next((n for n, i in enumerate(token_ids) if i in self._stops), len(token_ids))
         deltas = [delta for i in token_ids[:end] for delta in reader.push(int(i))]
         is_thinking, deltas = reader.is_thinking, deltas + reader.end()
-        declared = (tool.get("function", tool).get("name") for tool in tools or ())
-        names = {"", *(declared if tools else (call.name for call in reader.calls))}
-        calls = [
-            ParsedToolCall(
-                call.raw,
-                call.name or None,
-                call.arguments,
-                (call.begin, call.end),
-                ToolCallParseStatus(call.status if call.name in names else "unknown_tool"),
-                call.id or None,
-            )
-            for call in reader.calls
-        ]
+        names = {tool.get("function", tool).get("name") for tool in tools or ()} | {""}
+        calls = []
+        for call in reader.calls:
+            status = "unknown_tool" if tools and call.name not in names else call.status
+            data = call.raw, call.name or None, call.arguments, (call.begin, call.end)
+            calls.append(ParsedToolCall(*data, ToolCallParseStatus(status), call.id or None))
         text, thought = (
             "".join(d.text for d in deltas if d.kind == kind) for kind in (CONTENT, THOUGHT)
         )
@@ -161,17 +148,13 @@ class Renderer:
             return None
         if out.kept < len(ids):
             return None
-        sampled = [False] * len(out.ids)
-        return self._tokens(out.ids, out.message_indices, sampled, sampled, new_messages)
+        return self._tokens(out.ids, out.message_indices, new_messages, [], [])
 
     def _tokens(
-        self,
-        ids: list[int],
-        indices: list[int],
-        sampled: list[bool],
-        texts: list[bool],
-        messages: Messages,
+        self, ids: list[int], indices: list[int], messages: Messages, *masks: list[bool]
     ) -> RenderedTokens:
+        """Returns ids with their masks, of what is sampled and of texts, which may be too short."""
+        sampled, texts = ((mask + [False] * len(ids))[: len(ids)] for mask in masks)
         roles = [str(message.get("role") or "") for message in messages]
         for at, n in enumerate(indices):  # of what begins the next block, where the model stops
             if n > 0 and sampled[at] and roles[n] != "assistant":

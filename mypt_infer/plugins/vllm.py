@@ -14,7 +14,6 @@ from typing import Any
 from vllm.entrypoints.generate.base.protocol import (
     DeltaMessage,
     ExtractedToolCallInformation,
-    FunctionCall,
     ToolCall,
 )
 from vllm.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParserManager
@@ -53,10 +52,12 @@ def _delta(deltas: Iterable[dict[str, Any]]) -> DeltaMessage | None:
 class _Parser:
     format_name = ""
     engine_based_streaming = True
-    _dialect: mypt_spec.Dialect
+    model_tokenizer: Any
 
-    def _load(self, tokenizer: Any) -> None:
-        self._dialect = _dialect(self.format_name, str(getattr(tokenizer, "name_or_path", "")))
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        folder = getattr(self.model_tokenizer, "name_or_path", "")
+        self._dialect = _dialect(self.format_name, str(folder))
 
     def adjust_request(self, request: Any) -> Any:
         """Asks for the text of special tokens. Raises ValueError for what no parser can warrant."""
@@ -70,11 +71,7 @@ class _Parser:
 
 class _Tools(_Parser, ToolParser):  # type: ignore[misc]
     supports_required_and_named = False
-
-    def __init__(self, tokenizer: Any, tools: Any = None) -> None:
-        super().__init__(tokenizer, tools)
-        self._load(tokenizer)
-        self._stream: AnswerStream | None = None
+    _stream: AnswerStream | None = None
 
     def _new(self, request: Any) -> AnswerStream:
         tools = [tool.model_dump() for tool in request.tools or ()]
@@ -86,10 +83,7 @@ class _Tools(_Parser, ToolParser):  # type: ignore[misc]
         stream.push_text(model_output)
         stream.end()
         message = stream.message
-        calls = [
-            ToolCall(id=call["id"], function=FunctionCall(**call["function"]))
-            for call in message.get("tool_calls", [])
-        ]
+        calls = [ToolCall.model_validate(call) for call in message.get("tool_calls", [])]
         content = message.get("reasoning", "") + (message["content"] or "")
         return ExtractedToolCallInformation(
             tools_called=bool(calls), tool_calls=calls, content=content or None
@@ -109,9 +103,8 @@ class _Tools(_Parser, ToolParser):  # type: ignore[misc]
 
 
 class _Reasoning(_Parser, ReasoningParser):  # type: ignore[misc]
-    def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
-        super().__init__(tokenizer, *args, **kwargs)
-        self._load(tokenizer)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._begin(usual_prompt(self._dialect)[0])
 
     def _begin(self, prompt: str) -> None:

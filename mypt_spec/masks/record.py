@@ -97,7 +97,7 @@ def message_numbers(events: Iterable[Event], table: TokenTable, messages: str) -
 
     `messages` is the key of the messages. None have the marks before the first block, and what was
     read from another key, such as definitions of tools. If a block holds several messages, its
-    closing tag belongs to the last of them.
+    closing tag belongs to the last of them; a text of several belongs to the first of these.
     """
     place = re.compile(f"/{re.escape(messages)}/([0-9]+)")
     out: list[int] = []
@@ -109,6 +109,9 @@ def message_numbers(events: Iterable[Event], table: TokenTable, messages: str) -
             match = place.match(pointer)
         terminal = table.terminals.get(event.terminal)
         begun = begun or terminal is None or bool(terminal.opens)
-        last = max(last, int(match[1])) if match and begun else last
-        out.append(last if match and begun else -1)
+        number = int(match[1]) if match and begun else -1
+        if number >= 0 and terminal is not None and terminal.closes:
+            number = last
+        last = number if number >= 0 else last
+        out.append(number)
     return out

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec.episode import Episode
-from tests.support.build import assistant, call, chat, tool, user
+from tests.support.build import assistant, call, calls, chat, tool, user
 from tests.support.dialects import ALL
 from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, legal, records
@@ -114,3 +114,10 @@ def test_results_in_one_block() -> None:
     texts = {number: text for text, number in indices_of("qwen3", record)}
     assert texts[2].startswith("<|im_start|>user\n<tool_response>\n1")
     assert texts[3].endswith("2\n</tool_response><|im_end|>\n")
+
+
+def test_text_that_comes_after_the_results_of_its_message() -> None:
+    """As Gemma 4 has it; where the next answer goes on there, it is one text, of the first."""
+    asked = [user("Hi"), calls(call("f", {}), content="I look."), tool("1"), assistant("Yo")]
+    for messages, text in ((asked, "I look.Yo<turn|>\n"), (asked[:-1], "I look.<turn|>\n")):
+        assert indices_of("gemma4", chat(*messages))[-1] == (text, 1)

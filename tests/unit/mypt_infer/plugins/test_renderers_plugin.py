@@ -116,7 +116,11 @@ def test_ids_messages_and_masks(model: str) -> None:
         count += 1
         if "system prompt and tools" in name or "developer" in name:
             continue  # some count definitions of tools to the system prompt
-        if "llama" not in model:
+        late = name == "text before a call" and messages[-1]["role"] == "assistant"
+        if "gemma" in model and late:  # one text of two messages is of the first one
+            pairs = {*zip(got.message_indices, wanted.message_indices, strict=True)}
+            assert {(one, other) for one, other in pairs if one != other} == {(1, 3)}
+        elif "llama" not in model:
             assert got.message_indices == wanted.message_indices, name
         both = [*zip(got.sampled_mask, wanted.sampled_mask, strict=True)]
         if same_mask is not None:  # GLM's line end before a thought is ours to train, not theirs
