@@ -17,7 +17,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # that the APIs of model servers take
 SPOKEN_KEYS = {"refusal", "audio", "function_call"}  # of messages, which say something there
 MEDIA = {"images": "image", "videos": "video", "audios": "audio"}  # key of a record -> its kind
-MEDIA_KEYS = {*MEDIA, *(f"rejected_{key}" for key in MEDIA)}
+MEDIA |= {f"rejected_{key}": kind for key, kind in MEDIA.items()}  # of ms-swift
 _HARMLESS = {"MYP103", "MYP112"}  # an unknown key: the rest is read all the same
 
 

@@ -16,7 +16,7 @@ from mypt_convert.bridges.steps import (
     first_carries,
     result_value,
 )
-from mypt_records.chat import MEDIA_KEYS, SPOKEN_KEYS, Call, Chat, Message
+from mypt_records.chat import MEDIA, SPOKEN_KEYS, Call, Chat, Message
 from mypt_records.reading import below
 from mypt_records.written import read_out
 from mypt_spec.adapters.waiting import Waiting
@@ -28,7 +28,7 @@ from mypt_spec.record_schema import PARTS, REST, WEIGHT
 # What the model sees besides the messages; and what a message says besides its content. Neither is
 # metadata: a target that has no place for it loses it.
 _READ_KEYS = {"language", "tools", "functions", "response_format", "rejected", "label"}
-_READ_KEYS |= {*MEDIA_KEYS, "rejected_tools"}
+_READ_KEYS |= {*MEDIA, "rejected_tools"}
 _KEYS = {"think": "reasoning", "text": "content"}  # of a rejected answer, by the kinds of steps
 _ID, _NAME, _ANY = "id", "name", ("any", "")  # of calls without a result
 _UNKNOWN = "MYP103"  # an unknown key: it becomes metadata
@@ -111,7 +111,7 @@ def _extras(chat: Chat, takes: frozenset[str]) -> dict[str, Any]:
 
 def _void(key: str, value: Any) -> bool:
     """Returns whether a key says nothing; metadata that is null is metadata."""
-    none = value is None or (key in MEDIA_KEYS and value in ([], ""))
+    none = value is None or (key in MEDIA and value in ([], ""))
     return none and not key.startswith("_")
 
 

@@ -20,7 +20,7 @@ from mypt_lint.fast.clean_texts import CleanTexts, text_filter
 from mypt_lint.fast.clean_tools import CHAT, Declared, are_usual
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
-from mypt_records.chat import MEDIA_KEYS
+from mypt_records.chat import MEDIA
 from mypt_records.checks.arguments import ODD_ARGUMENT
 from mypt_records.checks.order import SHORT
 from mypt_records.reading import LABELS
@@ -87,7 +87,7 @@ class ChatSkeletons:
 
     def _top(self, key: str, value: Any, texts: Placeholders, calls: list[Any]) -> Any:
         """Returns a top-level value as it is in the rest; notes the calls of messages."""
-        if key in _NOT_CACHEABLE or (key in MEDIA_KEYS and value):
+        if key in _NOT_CACHEABLE or (key in MEDIA and value):
             raise NoSkeletonError
         out, kind = texts.out, value.__class__
         if kind is str:

@@ -14,9 +14,8 @@ def media_count(chat: Chat) -> Iterator[Finding]:
     A part without data of its own is a placeholder, too; one with data may be of the list or not.
     """
     rejected = (*chat.messages[: chat.shared], *chat.rejected) if chat.rejected else chat.messages
-    both = [(key, kind, chat.messages) for key, kind in MEDIA.items()]
-    both += [(f"rejected_{key}", kind, rejected) for key, kind in MEDIA.items()]
-    for key, kind, messages in both:
+    for key, kind in MEDIA.items():
+        messages = chat.messages if key == f"{kind}s" else rejected
         media = chat.extras.get(key)
         if not isinstance(media, list) or not media:
             continue

@@ -6,7 +6,7 @@ templates use, calls and results without ids, and the older `function_call`.
 
 from typing import Any
 
-from mypt_records.chat import MEDIA_KEYS, ROLES, Call, Chat, JsonValue, Message, Text
+from mypt_records.chat import MEDIA, ROLES, Call, Chat, JsonValue, Message, Text
 from mypt_records.reading import Reader, below, filled
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.bodies.strict_json import kind_of
@@ -17,7 +17,7 @@ PROMPT = 'begin "messages" with {"role": "system", "content": "..."}'
 TOP = frozenset({
     "messages", "system", "language", "tools", "functions", "chat_template_kwargs",
     "response_format", "parallel_tool_calls", "tool_choice", "function_call", "reasoning_effort",
-    *MEDIA_KEYS,
+    *MEDIA,
 })  # fmt: skip
 _ANY = frozenset({
     "role", "content", "name", "weight", "loss_weight", "train", "training", "loss", "refusal",

@@ -9,7 +9,7 @@ import re
 from itertools import takewhile
 from typing import Any
 
-from mypt_records.chat import MEDIA_KEYS, SPOKEN_KEYS, Chat, Message
+from mypt_records.chat import MEDIA, SPOKEN_KEYS, Chat, Message
 from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca, sharegpt
 from mypt_records.shapes.completion import as_turns
@@ -28,7 +28,7 @@ _SIDES = {
 TOP = frozenset({
     *_SIDES["chosen"], *_SIDES["rejected"], "system", "language", "tools", "chat_template_kwargs",
     "history", "score_chosen", "score_rejected", "margin", *sharegpt.LISTS, *alpaca.QUESTIONS,
-    "input", *MEDIA_KEYS, "rejected_tools",
+    "input", *MEDIA, "rejected_tools",
 })  # fmt: skip
 _INPUT = ("messages", "tools", "parallel_tool_calls", "tool_choice")  # keys of what OpenAI asks
 _CLOSE = 50  # characters by which answers may differ that are equal but for white space
