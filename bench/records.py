@@ -1,9 +1,11 @@
 """Times linting of OpenAI's records, with texts as people write them, against parsing alone.
 
     python -m bench.records [--mb 16] [--only tools ...] [--plain-words] [--profile qwen3]
+    python -m bench.records --usf-omega
 
 Records are chats, calls of three tools that all records share, and calls of tools that no other
 record has; they are linted without a format, in qwen3, and converted to qwen3 (`--records openai`).
+With `--usf-omega`, they are records of that dialect, whose arguments are objects, linted in it.
 All sides read the same file, interleaved in one process; medians of the ratios of processor time.
 """
 
@@ -36,6 +38,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "qwen3": {"dialect": "qwen3"},
     "qwen3, openai": {"dialect": "qwen3", "records": "openai"},
 }
+USF_OMEGA: dict[str, dict[str, Any]] = {"usf-omega": {"dialect": "usf-omega"}}
 Words = Callable[[random.Random, int], str]
 
 
@@ -81,10 +84,27 @@ def checker(path: Path, chosen: dict[str, Any]) -> Checker:
     return group.checker
 
 
-def compare(path: Path, kind: str, rounds: int) -> None:
+def of_usf_omega(path: Path) -> Path:
+    """Returns the records of a file as those of USF Omega."""
+    out = path.with_suffix(".usf")
+    with path.open("rb") as lines, out.open("w", encoding="utf-8") as usf:
+        for line in lines:
+            made = json.loads(line)
+            for message in made["messages"]:
+                if "tool_calls" in message:
+                    del message["content"]
+                for call in message.get("tool_calls", ()):
+                    call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+            usf.write(json.dumps(made, ensure_ascii=False) + "\n")
+    return out
+
+
+def compare(
+    path: Path, kind: str, rounds: int, settings: dict[str, dict[str, Any]] = SETTINGS
+) -> None:
     """Prints a row for each side: speed, and its ratio to parsing alone."""
     sides: dict[str, Callable[[], int]] = {"orjson.loads": partial(parse_only, path)}
-    for name, chosen in SETTINGS.items():
+    for name, chosen in settings.items():
         sides[name] = partial(lint, checker(path, chosen), path, 1)
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
@@ -112,6 +132,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
     options.add_argument("--plain-words", action="store_true", help="texts of plain words alone")
+    options.add_argument("--usf-omega", action="store_true", help="records of this dialect")
     options.add_argument("--profile", choices=SETTINGS, help="print where the time goes")
     chosen = options.parse_args()
     words = plain if chosen.plain_words else prose
@@ -121,7 +142,8 @@ def main() -> None:
             if chosen.profile:
                 profile(path, SETTINGS[chosen.profile])
             else:
-                compare(path, kind, chosen.rounds)
+                usf = of_usf_omega(path) if chosen.usf_omega else path
+                compare(usf, kind, chosen.rounds, USF_OMEGA if chosen.usf_omega else SETTINGS)
 
 
 if __name__ == "__main__":

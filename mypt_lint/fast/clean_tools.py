@@ -65,7 +65,7 @@ class CleanTools:
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
         self.tagged = None if checker.formatless else checker.dialect.table.tagged
-        self.binds = checker.selects(MISFIT) or self.tagged
+        self.binds = checker.selects(MISFIT) or checker.selects("MYP128") or self.tagged
 
     def of(self, split: Split, *, again: bool = False) -> tuple[int, Any]:
         """Returns how many strings the clean tools of a line have, -1 for others; and None.

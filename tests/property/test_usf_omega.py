@@ -241,6 +241,12 @@ def exchange(
     )  # fmt: skip
 
 
+def bare(record: Any, key: str = "functions") -> Any:
+    """Returns a record whose functions have another key, and no tool around them."""
+    others = {k: v for k, v in record.items() if k != "tools"}
+    return others | {key: [tool["function"] for tool in record["tools"]]}
+
+
 def pair(chosen: Any, rejected: Any) -> Any:
     answers = {"chosen": chosen, "rejected": rejected}
     return chat(user("Hello"), **{k: {"role": "assistant", **v} for k, v in answers.items()})
@@ -250,6 +256,7 @@ CLEAN = [
     exchange(), exchange(arguments={"q": "y", "n": 7, "e": "a"}), exchange(arguments={"q": ""}), exchange(number="x", answered="x"), exchange(answer="No."),
     {k: v for k, v in exchange(arguments={"a": "x", "b": [{"c": "y"}]}).items() if k != "tools"},
     exchange(thinking_budget=6), exchange(thinking_budget=10), exchange(json_mode=False), exchange(response_format={"type": "text"}), exchange(_n=[1]), exchange(_n="x"),
+    bare(exchange()), bare(exchange(), "tools"), exchange(arguments={"q": " ", "n": -(2**50)}),
     pair({"content": "A"}, {"content": "B"}), pair({"content": "A", "reasoning": "B"}, {"content": "B", "reasoning": "A", "_n": 1}),
 ]  # fmt: skip
 ALIKE = [  # as one of the above, but for what only a closer look shows
@@ -258,6 +265,9 @@ ALIKE = [  # as one of the above, but for what only a closer look shows
     exchange(number=1, answered=1), exchange(number="", answered=""), exchange(name="g"), exchange(answer=""), exchange(answer=" "), exchange(answer="<end>"), exchange(answer="<End>"),
     exchange(answer=None), exchange(thinking_budget=2), exchange(thinking_budget=-1), exchange(thinking_budget=True), exchange(json_mode=0), exchange(json_mode=True),
     {k: v for k, v in exchange(arguments={"a": "x", "b": [{"c": "<eos>"}]}).items() if k != "tools"},
+    bare(exchange(arguments={"q": 1})), bare(exchange(name="g")), exchange() | {"functions": [TOOL]}, exchange() | {"tools": []}, exchange() | {"tools": [TOOL, TOOL]},
+    exchange() | {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "objects"}}}]}, exchange(response_schema={"type": "object"}),
+    pair({"tool_calls": [call("f", {"q": 1}, id="a")]}, {"tool_calls": [call("f", {"q": 1}, id="a")]}),
     exchange(response_format={"type": "txt"}), exchange(reasoning_effort="none"), exchange(search_enabled=1), exchange(label=None), exchange(x=1),
     pair({"content": "A"}, {"content": "A"}), pair({"content": "A"}, {"content": "A", "_n": 1}), pair({"content": "A"}, {"contents": [{"type": "text", "text": "A"}]}),
     pair({"content": "A", "reasoning": "B"}, {"reasoning": "B", "content": "A"}),
@@ -287,3 +297,5 @@ def test_what_repeats_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"q": "Other", "n": 5, "e": "a"}
     other = exchange(answer="Other words.", arguments=arguments, number="z", answered="z")
     assert prover.clean(json.dumps(other).encode())
+    raw = json.dumps(other).replace('"name": "f"', '"name": "g"').replace('"e"', '"more"')
+    assert prover.clean(raw.encode()), "tools that no record had before are proved by themselves"

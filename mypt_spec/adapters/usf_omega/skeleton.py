@@ -1,20 +1,21 @@
-"""Splits a USF Omega record into the rest that rules see, its free texts and its metadata values.
+"""Splits a USF Omega record into its skeleton and the values that any clean value can replace.
 
-Records with equal rests and clean texts have the same findings or none, so the linter judges one of
-them (mypt_lint/fast/adapter_scan.py). All that a rule sees of a free text is whether it is clean:
-not blank, no tag, nothing that is almost one. What more is known of a string stays in the rest:
-which ids are equal, and all that a JSON Schema may look at, unless it only asks for a type.
+Records with equal skeletons and clean values have the same findings or none, so the linter judges
+one of them (mypt_lint/fast/adapter_scan.py). All that a rule sees of a text is whether it is clean:
+not blank, no tag, nothing that is almost one. Tools are judged by themselves, and arguments by
+their tool.
 
     {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [
         {"id": "c1", "function": {"name": "f", "arguments": {"q": "x"}}}]}], "_n": 1}
 
-has the rest `["messages", ["user", ["role", "assistant", "tool_calls", [[0, [], [], "f", 1, ["q",
-[""]]]]]], "_n"]`, the texts "Hi", "x", "c1" and "f", and the metadata value 1. 0 and 1 are the
-first and second id or name.
+has the skeleton `{"messages": [{"role": "user", "content": ""}, {"role": "assistant", "tool_calls":
+[{"id": "0", "function": {"name": "1", "arguments": 0}}]}], "_n": 0}`, the texts "Hi", "c1" and "f",
+the arguments, and the metadata value 1. 0 and 1 are the first and second id or name.
 """
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
 from typing import Any
 
@@ -29,37 +30,36 @@ from mypt_spec.adapters.splitter import (
     WholeRecord,
     shallow,
 )
+from mypt_spec.bodies.definitions import come_back
+from mypt_spec.bodies.plain_schema import arguments
+from mypt_spec.bodies.typescript import write_namespace
 
-_TEXT, _SAME, _ITEMS, _CALLS, _IDENT, _ANSWER = range(6)
+_TEXT, _ITEMS, _CALLS, _IDENT, _ANSWER, _TOOLS, _FORMAT = range(7)
+# What has another key stays in the skeleton.
 _KINDS = {
-    "role": _SAME, "content": _TEXT, "messages": _ITEMS, "contents": _ITEMS, "type": _SAME,
-    "text": _TEXT, "tool_calls": _CALLS,
-    "self_reflection": _TEXT, "reasoning": _TEXT, "tool_call_id": _IDENT, "name": _IDENT,
-    "model_identity": _TEXT, "assistant": _TEXT, "tools": _SAME, "functions": _SAME,
-    "chosen": _ANSWER, "rejected": _ANSWER, "label": _SAME,
-    "search_enabled": _SAME, "citations_enabled": _SAME, "self_reflection_enabled": _SAME,
-    "reasoning_effort": _SAME, "language": _SAME,
+    "content": _TEXT, "text": _TEXT, "self_reflection": _TEXT, "reasoning": _TEXT,
+    "model_identity": _TEXT, "assistant": _TEXT, "messages": _ITEMS, "contents": _ITEMS,
+    "tool_calls": _CALLS, "tool_call_id": _IDENT, "name": _IDENT,
+    "chosen": _ANSWER, "rejected": _ANSWER, "tools": _TOOLS, "functions": _TOOLS,
+    "response_schema": _FORMAT, "response_format": _FORMAT, "json_mode": _FORMAT,
 }  # fmt: skip
-# Flags that ask for nothing.
-_IDLE: list[tuple[str, Any]] = [("json_mode", False), ("response_format", {"type": "text"})]
+# Formats of the answer that ask for nothing.
+_IDLE: list[Any] = [False, {"type": "text"}]
 # Texts that are parts of another kind; other texts of an answer are messages.
 _MARKED = ("reasoning", "self_reflection")
-_PLAIN = {"string": "", "integer": 0, "number": 0, "boolean": False}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
-}  # fmt: skip
-# Keywords that refuse nothing but by type; and those of an object that refuse nothing by value.
-_NOTES = frozenset({"type", "description", "title", "default"})
-_OBJECT = _NOTES - {"default"} | {"properties", "required", "additionalProperties"}
 _FAULTS = (
     WholeRecord, AttributeError, TypeError, ValueError, KeyError, OverflowError, RecursionError,
 )  # fmt: skip
+_NO_TAG = re.compile(r"(?!)")
 _decode = msgspec.json.Decoder().decode
+_plain = msgspec.json.Decoder(arguments(METADATA_DEPTH)).decode
 _encode = msgspec.json.Encoder().encode
 
 
 class RecordSplitter(Splitter):
-    """Splits records into the rest as JSON, which is all of their skeleton, and their texts."""
+    """Splits records into their skeletons as JSON, their texts and their other values."""
+
+    tools_body = "namespace"
 
     def __init__(self, opt_out: str) -> None:
         self.opt_out = opt_out
@@ -72,7 +72,7 @@ class RecordSplitter(Splitter):
                 walk, skeleton = self._walk(_decode(raw))
                 key = blake2b(_encode(skeleton), digest_size=20).digest()
                 out.texts.extend(walk.texts)
-                out.more[i] = Split(walk.metadata)
+                out.more[i] = Split(walk.metadata, walk.values, (), walk.tools, walk.called)
             except _FAULTS:
                 pass  # the checker has words for it
             out.keys.append(key)
@@ -80,10 +80,12 @@ class RecordSplitter(Splitter):
         return out
 
     def _walk(self, record: Any) -> tuple[_Walk, Any]:
+        """Returns the values that are taken out of a record, and what remains of it."""
         if self.opt_out in record:
             raise WholeRecord
         walk = _Walk(record)
-        return walk, walk.item(record)
+        walk.item(record)
+        return walk, record
 
     def keys(self, key: Any) -> list[bytes]:
         """Returns the skeleton: a record is one piece."""
@@ -91,36 +93,39 @@ class RecordSplitter(Splitter):
 
     def pieces(self, raw: bytes) -> list[Piece]:
         """Returns the record as a whole."""
-        record = _decode(raw)
-        return [Piece(record, record, self._walk(record)[0].metadata)]
+        walk, skeleton = self._walk(_decode(raw))
+        return [Piece(_decode(raw), skeleton, [0] * len(walk.metadata))]
+
+    def tools_text(self, tools: Any) -> str:
+        return write_namespace(tools, _NO_TAG)  # tools of which a string spells one are not clean
+
+    def tools_come_back(self, tools: Any, text: str, *, lossless: bool) -> bool:
+        return come_back(tools, self.tools_body, text, lossless)
 
 
 class _Walk:
     def __init__(self, record: dict[str, Any]) -> None:
         self.texts: list[str] = []
         self.metadata: list[Any] = []
+        self.values: list[Any] = []
+        self.called: list[str] = []
+        self.tools: bytes | None = None
         self.pairs = "chosen" in record or "rejected" in record
-        self.contents: set[tuple[str, str]] = set()
+        self.contents = set[tuple[str, str]]()  # of the answer of a pair
         self.answers: list[set[tuple[str, str]]] = []
-        self.ids: dict[str, int] = {}
-        self.frees: dict[str, dict[str, str] | None] = {}
+        self.ids: dict[str, str] = {}
         self.budget = record.get("thinking_budget")
-        tools = record.get("tools") or record.get("functions") or ()
-        functions = [tool.get("function", tool) for tool in tools]
-        self.tools = {function["name"]: function for function in functions}
 
-    def item(self, item: dict[str, Any]) -> Any:
-        """Returns the rest of the record, of a message, or of an item of `contents`."""
+    def item(self, item: dict[str, Any]) -> None:
+        """Takes the values out of the record, of a message, or of an item of `contents`."""
         if len(item) == 2 and not self.pairs:  # most messages
-            role, text = item.get("role"), item.get("content")
-            if role.__class__ is str is text.__class__:
+            text = item.get("content")
+            if item.get("role").__class__ is str is text.__class__:
                 self.texts.append(text)
-                return role
-        out: list[Any] = []
-        add = out.append
+                item["content"] = ""
+                return
         for key, value in item.items():
             kind = _KINDS.get(key)
-            add(key)
             if kind == _TEXT:
                 if value.__class__ is not str or (
                     key == "reasoning"
@@ -129,100 +134,50 @@ class _Walk:
                 ):
                     raise WholeRecord  # a token is a byte or more
                 self.texts.append(value)
-                if self.pairs:
-                    self.contents.add((key if key in _MARKED else "", value))
-            elif kind == _SAME:
-                add(value)
+                self.contents.add((key if key in _MARKED else "", value))
+                item[key] = ""
             elif kind == _ITEMS:
-                add([self.item(one) for one in value])
+                for one in value:
+                    self.item(one)
             elif kind == _CALLS:
-                add([self.call(call) for call in value])
+                for call in value:
+                    self.call(call)
             elif kind == _IDENT:
-                add(self.number_of(value))
+                item[key] = self.number_of(value)
             elif kind == _ANSWER:
-                add(self.answer(value))
-            elif kind is None and key[:1] == "_":
+                self.answer(value)
+            elif kind == _TOOLS:
+                if self.tools is not None:
+                    raise WholeRecord
+                self.tools, item[key] = _encode(value), 0
+            elif kind == _FORMAT:
+                if value not in _IDLE:
+                    raise WholeRecord  # the answer must be in it
+            elif key[:1] == "_":
                 shallow(value)
                 self.metadata.append(value)
-            elif key == "thinking_budget":
-                if value.__class__ is not int or value < 0:
-                    raise WholeRecord
-                add(value)
-            elif (key, value) in _IDLE:
-                add(value)
-            else:
-                raise WholeRecord  # a format of the answer, for one
-        return out
+                item[key] = 0
 
-    def answer(self, item: dict[str, Any]) -> Any:
-        """Returns the rest of one of a pair of answers, which must not be the same."""
-        outer, self.contents = self.contents, set()
-        out = self.item(item)
+    def answer(self, item: dict[str, Any]) -> None:
+        """Takes the values out of one of a pair of answers, which must not be the same."""
+        self.contents = set()
+        self.item(item)
         if self.contents in self.answers:
             raise WholeRecord
         self.answers.append(self.contents)
-        self.contents = outer
-        return out
 
-    def number_of(self, name: str) -> int:
+    def number_of(self, name: str) -> str:
         if name.__class__ is not str:
             raise WholeRecord
         if name not in self.ids:
-            self.ids[name] = len(self.ids)
+            self.ids[name] = str(len(self.ids))
             self.texts.append(name)
         return self.ids[name]
 
-    def call(self, call: dict[str, Any]) -> list[Any]:
+    def call(self, call: dict[str, Any]) -> None:
         function = call["function"]
-        name, arguments = function["name"], function["arguments"]
-        if name not in self.frees:
-            self.frees[name] = self.free(name)
-        free = self.frees[name]
-        values = []
-        for key, value in arguments.items():
-            kind = free.get(key) if free is not None else "any"
-            values.append(key)
-            if kind == "any":
-                values.append([self.any(value, METADATA_DEPTH)])
-            elif value.__class__ is str and kind == "string":
-                self.texts.append(value or "x")  # an argument may be empty, a text may not
-            elif kind is not None and value.__class__ in _TYPES[kind]:
-                values.append(_PLAIN[kind])
-            else:
-                values.append([value])
-        others = [[k, v] for k, v in call.items() if k not in ("id", "function")]
-        function_extra = [[k, v] for k, v in function.items() if k not in ("name", "arguments")]
-        number = self.number_of(call["id"]) if "id" in call else None
-        return [number, others, function_extra, name, self.number_of(name), values]
-
-    def any(self, value: Any, depth: int) -> Any:
-        """Returns the rest of an argument of which nothing is asked: its strings are free."""
-        if value.__class__ is str:
-            self.texts.append(value or "x")
-            return ""
-        if value.__class__ in (dict, list):
-            if not depth:
-                raise WholeRecord
-            inner = value.items() if value.__class__ is dict else enumerate(value)
-            return [[key, self.any(one, depth - 1)] for key, one in inner]
-        return value
-
-    def free(self, name: str) -> dict[str, str] | None:
-        """Returns the types of a tool's arguments of which its parameters only tell a type.
-
-        None where the tool has no parameters.
-        """
-        parameters = self.tools.get(name, {}).get("parameters")
-        if parameters is None:
-            return None
-        if not parameters or not parameters.keys() <= _OBJECT:
-            return {}
-        rows = parameters.get("properties", {}).items()
-        return {
-            key: row["type"]
-            for key, row in rows
-            if row.__class__ is dict
-            and row.keys() <= _NOTES
-            and row.get("type").__class__ is str
-            and row["type"] in _PLAIN
-        }
+        self.called.append(function["name"])
+        self.values.append(_plain(_encode(function["arguments"])))
+        if "id" in call:
+            call["id"] = self.number_of(call["id"])
+        function["name"], function["arguments"] = self.number_of(function["name"]), 0
