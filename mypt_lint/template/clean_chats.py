@@ -13,7 +13,9 @@ from __future__ import annotations
 import marshal
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from mypt_lint.check.checker import Checker
@@ -45,15 +47,12 @@ class ByModel:
 
         None where the template writes no text for it, or the vocabulary cannot encode that.
         """
-        aligned = self.model.placed(chat)[0] if self.model.vocabulary else None
-        if aligned is None:
-            return None
-        try:
-            ids, starts = self.model.ids(aligned)
-        except ValueError:
-            return None
-        first, last = ([bisect_left(starts, span[i]) for span in aligned.trained] for i in (0, 1))
-        return len(ids), sum(last) - sum(first)
+        if self.model.vocabulary and (aligned := self.model.placed(chat)[0]):
+            with suppress(ValueError):
+                ids, starts = self.model.ids(aligned)
+                at = partial(bisect_left, starts)
+                return len(ids), sum(at(span.end) - at(span.start) for span in aligned.trained)
+        return None
 
     def clean_chats(self, checker: Checker) -> CleanChats:
         """Returns what proves lines clean for a checker."""

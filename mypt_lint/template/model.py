@@ -81,9 +81,9 @@ class Templates:
     """Aligns conversations by the templates of a folder; in the process that renders.
 
     Called without a conversation, it returns why Jinja does not compile a template, or else the
-    forms of messages that both templates take best, which may be known before, and the stop token
-    that is assumed, or "". Tools are packed, as `arguments_of` returns them, so that equal ones are
-    one object here.
+    forms of messages that both templates take best, which may be known before, and the stop tokens
+    that are assumed. Tools are packed, as `arguments_of` returns them, so that equal ones are one
+    object here.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Templates:
         tools: bytes | None = None,
         options: dict[str, Any] | None = None,
         how: str = "outcome",
-    ) -> Outcome | str | tuple[Form, Form, str]:
+    ) -> Outcome | str | tuple[Form, Form, list[str]]:
         if messages is None:
             return self._fault or (self.usual.form, self.for_tools.form, self.usual.assumed)
         declared = None
@@ -138,17 +138,23 @@ class _OneTemplate:
         self.stops = template.stops | {template.tokens.get("eos_token", "")}
         self._special = special
         self.form = form or self._best_form()
-        self.assumed = "" if template.stops else self._after_answer()
-        self.stops |= {self.assumed}
+        is_known = template.stops and template.folder is not None
+        self.assumed = sorted({*(() if is_known else self._after_answers())} - self.stops)
+        self.stops |= {*self.assumed}
 
-    def _after_answer(self) -> str:
-        """Returns the first tag after an answer, at which the model stops most likely, or ""."""
-        texts = {"user": "Hi!", "assistant": "Hello."}
-        chat = [{"role": role, "content": text} for role, text in texts.items()]
-        if not isinstance(outcome := self.outcome(chat, None, {}), Aligned) or not outcome.pieces:
-            return ""
-        tag = LIKELY_SPECIAL.search(outcome.text, outcome.pieces[-1].end)
-        return tag[0] if tag else ""
+    def _after_answers(self) -> list[str]:
+        """Returns the tags at which the model stops most likely: after an answer, and the last.
+
+        Of the tags between an answer and a question, the last one begins the question.
+        """
+        chat = [{"role": role, "content": role.title()} for role in ("user", "assistant") * 2]
+        outcome = self.outcome(chat, None, {})
+        if not isinstance(outcome, Aligned) or len(outcome.pieces) != len(chat):
+            return []
+        _, first, second, last = outcome.pieces
+        tags = LIKELY_SPECIAL.findall(outcome.text[first.end : second.start])
+        at_end = LIKELY_SPECIAL.findall(outcome.text[last.end :])
+        return at_end[:1] + (tags[:-1][:1] if at_end else [])
 
     def outcome(
         self, messages: Any, tools: Any, options: dict[str, Any], form: Form | None = None
@@ -241,16 +247,16 @@ class ModelFolder:
         if isinstance(forms, str):
             self._aligned.close()
             raise UsageError(forms)
-        *self.forms, self.assumed_stop = forms
+        *self.forms, self.assumed_stops = forms
 
     def report(self, say: Callable[[str], None]) -> None:
-        """Tells `say` which stop token is assumed, and which option is never read.
+        """Tells `say` which stop tokens are assumed, and which option is never read.
 
         Raises UsageError for an option that is not allowed.
         """
-        if self.assumed_stop:
+        if self.assumed_stops:
             lacks = f"{self.path} does not say at which tokens the model stops"
-            say(f"{lacks}; assumed is {self.assumed_stop}, which follows its answers")
+            say(f"{lacks}; assumed from its answers: {', '.join(self.assumed_stops)}")
         if not self.options:
             return
         if own := sorted(_OWN & set(self.options)):

@@ -685,21 +685,27 @@ def test_a_template_stays_in_its_sandbox(attack: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "assumed"),
-    [("<|im_end|>\n", "<|im_end|>"), ("<end_of_turn>\n", "<end_of_turn>"), ("\n", "")],
+    ("end", "after_all", "assumed", "stopped"),
+    [
+        ("<|im_end|>\n", "", "<|im_end|>", [True, True]),
+        ("<end_of_turn>\n", "", "<end_of_turn>", [True, True]),
+        ("<|end|>\n", "{{ eos_token }}", "<|end|>", [True, True]),  # both, as in Phi's
+        ("\n", "", "", [False, False]),
+        ("\n", "{{ eos_token }}", "", [False, True]),  # what begins a question ends no answer
+    ],
 )
-def test_the_stop_token_of_a_lone_template_is_what_follows_an_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], end: str, assumed: str
-) -> None:
+def test_stop_tokens_of_a_lone_template_are_what_follows_its_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    end: str, after_all: str, assumed: str, stopped: list[bool],
+) -> None:  # fmt: skip
     file, data = tmp_path / "lone.jinja", tmp_path / "data.jsonl"
-    file.write_text(CHATML.replace("<|im_end|>\n", end.replace("\n", "\\n")), encoding="utf-8")
-    data.write_text(json.dumps({"messages": chat("Hi!", "Hello.")}) + "\n", encoding="utf-8")
-    (span,) = (
-        ModelFolder(str(file)).placed(shape.read({"messages": chat("Hi!", "Hello.")}))[0].trained
-    )
-    assert span.stopped == bool(assumed)
+    file.write_text(CHATML.replace("<|im_end|>\n", end) + after_all, encoding="utf-8")
+    record = {"messages": chat("Hi!", "Hello.", "And?", "Fine.")}
+    data.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    aligned = ModelFolder(str(file)).placed(shape.read(record))[0]
+    assert aligned is not None
+    assert [span.stopped for span in aligned.trained] == stopped
     assert main(["--model", str(file), str(data)]) == 0
     printed = capsys.readouterr()
-    assert ("MYP733" in printed.out) == (not assumed)
-    assert ("at which tokens the model stops" in printed.err) == bool(assumed)
-    assert f"assumed is {assumed}, which" in printed.err or not assumed
+    assert printed.out.count("[MYP733]") == stopped.count(False)
+    assert (f"assumed from its answers: {assumed}\n" in printed.err) == bool(assumed)
