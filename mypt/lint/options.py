@@ -13,6 +13,7 @@ from mypt_lint.settings.options import (
     add_system,
     mask_name,
     model_path,
+    template_path,
 )
 
 QUIET = "print findings and nothing else"
@@ -24,7 +25,8 @@ def options(out: Parser) -> None:
     add_dialect(add, "found out, mypt in doubt")
     add_records(add)
     add_system(add)
-    add_model(add, "check what the chat template of a model makes of each record")
+    does = "check what the chat template of a model makes of each record"
+    add_model(add, does, template_path)
     add(
         "--kind",
         "JSONL records, serialised text, what a model wrote, or tokens for a trainer (default: "

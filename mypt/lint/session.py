@@ -116,6 +116,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     plan = planned(options)
     chosen_options = template_options(options)
     if options.model:
+        from mypt_cli.store.gguf import lacking
         from mypt_lint.derive.of_model import report_family
         from mypt_lint.template.clean_chats import ByModel
         from mypt_lint.template.model import ModelFolder
@@ -127,6 +128,8 @@ def _plan(options: argparse.Namespace) -> Plan:
         model.report(say)
         if not options.quiet:
             report_family(model, say)
+        if options.model.lower().endswith(".gguf"):
+            say(f"{options.model}: lengths are not checked; its vocabulary needs {lacking()}")
         plan.by_model = ByModel(model)
     plan.edits = any(name.startswith("sarif") for name in options.format or [plan.top["format"]])
     return plan

@@ -60,7 +60,8 @@ def model_path(path: str) -> str:
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / ".lock"):
         if not target.is_dir():
-            _check_packages(path)
+            if missing := lacking():
+                raise UsageError(f"{path}: GGUF files need {missing}")
             _note(f"{path}: turning it into a model folder, once; this may take minutes")
             began = time.monotonic()
             with folder(target) as part:
@@ -150,12 +151,10 @@ def write_folder(file: Path, out: Path) -> None:
     model.save_pretrained(out)
 
 
-def _check_packages(path: str) -> None:
-    """Raises UsageError if a package is missing that reads GGUF files."""
+def lacking() -> str:
+    """Returns the packages that are missing to turn a file into a folder, and what to do; or ""."""
     missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
-        needed = " and ".join(missing)
-        raise UsageError(f"{path}: GGUF files need {needed}; pip install 'mypt-tags[gguf]'")
+    return f"{' and '.join(missing)}; pip install 'mypt-tags[gguf]'" if missing else ""
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -47,9 +48,16 @@ def model_path(path: str) -> str:
     return gguf.model_path(path)
 
 
-def add_model(add: Options, does: str) -> None:
+def template_path(path: str) -> str:
+    """Returns what `model_path` does, but a .gguf file itself where packages for it are missing."""
+    from mypt_cli.store import gguf
+
+    return path if gguf.lacking() else model_path(path)
+
+
+def add_model(add: Options, does: str, path: Callable[[str], str] = model_path) -> None:
     """Adds the options that name a model, whose chat template takes the place of a dialect."""
-    add("--model DIR", f"{does}: its folder, or a .gguf file", type=model_path)
+    add("--model DIR", f"{does}: its folder, or a .gguf file", type=path)
     add(
         "--template-option NAME=VALUE",
         "give the chat template of --model an option, as JSON or text, such as "

@@ -17,7 +17,8 @@ from mypt_cli.store.gguf import metadata
 from mypt_spec import dialect, dialects
 
 _CONFIG, _SAVED, _OLD = "tokenizer_config.json", "chat_template.jinja", "chat_template.json"
-_IN_GGUF = "tokenizer.chat_template"
+_IN_GGUF, _GGML = "tokenizer.chat_template", "tokenizer.ggml."
+_ADDED = (3, 4)  # kinds of tokens: control, and those of a user
 TEMPLATE_FOLDER = "additional_chat_templates"
 TEMPLATE_FILES = (_SAVED, _CONFIG, _OLD, "special_tokens_map.json", "generation_config.json")
 _WITHOUT_FOLDER = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -95,8 +96,8 @@ def load(path: str) -> list[Template]:
 
 
 def _tokens_of_gguf(values: dict[str, Any]) -> tuple[dict[str, str], frozenset[str]]:
-    spelled = dict(enumerate(values.get("tokenizer.ggml.tokens", ())))
-    ids = {name: values.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "eot")}
+    spelled = dict(enumerate(values.get(_GGML + "tokens", ())))
+    ids = {name: values.get(f"{_GGML}{name}_token_id") for name in ("bos", "eos", "eot")}
     tokens = {f"{name}_token": spelled[i] for name, i in ids.items() if i in spelled}
     stops = frozenset(tokens[key] for key in ("eos_token", "eot_token") if key in tokens)
     return tokens, stops
@@ -179,7 +180,15 @@ def _stops(config: dict[str, Any], here: Path) -> frozenset[str]:
 
 
 def added_tokens(here: Path) -> list[AddedToken]:
-    """Returns the added tokens of the `tokenizer.json` in a folder. Raises UsageError."""
+    """Returns the added tokens of the `tokenizer.json` in a folder, or of a GGUF file.
+
+    Raises UsageError.
+    """
+    if here.suffix.lower() == ".gguf":
+        values = metadata(str(here))
+        tokens, kinds = (values.get(_GGML + key, ()) for key in ("tokens", "token_type"))
+        rows = enumerate(zip(tokens, kinds, strict=False))
+        return [{"id": i, "content": token} for i, (token, kind) in rows if kind in _ADDED]
     file = here / "tokenizer.json"
     try:  # of a file of megabytes, the other values are skipped
         data = file.read_bytes() if file.is_file() else b"{}"

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from mypt.lint.cli import main
 from mypt_cli.errors import UsageError
 from mypt_cli.store.gguf import metadata
 from mypt_lint.template.lint import CONVERSATIONS, RARE, lint_template
-from mypt_lint.template.source import load
+from mypt_lint.template.source import added_tokens, load
 from mypt_lint.template.source_checks import source_faults
 from mypt_lint.template.values import values
 from tests.support.build import read
@@ -200,6 +201,24 @@ def test_a_gguf_file_is_read_as_it_is(tmp_path: Path) -> None:
     codes = [code for code, _ in findings_of(path)]
     assert codes.count("MYP740") == 1  # of the first
     assert codes.count("MYP729") == 2 * 5
+
+
+def test_chats_are_checked_by_a_gguf_file_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mypt_cli.store.gguf._PACKAGES", ("no_such_package",))
+    kinds = [3] * len(VOCABULARY)
+    template = "{% for m in messages %}{{ m.content }}</s>{% endfor %}"
+    values = VALUES | {"tokenizer.ggml.token_type": kinds, "tokenizer.chat_template": template}
+    path = gguf(tmp_path / "m.gguf", **values)
+    assert {row["content"] for row in added_tokens(path)} == {*VOCABULARY}
+    data = tmp_path / "d.jsonl"
+    chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]
+    data.write_text(json.dumps({"messages": chat}) + "\n")
+    assert main(["--model", str(path), str(data)]) == 0
+    err = capsys.readouterr().err
+    assert "1 line clean" in err
+    assert "lengths are not checked; its vocabulary needs no_such_package; pip install" in err
 
 
 @pytest.mark.parametrize("size", [0, 3, 20, 60, 200])
