@@ -159,7 +159,7 @@ class Format:
                 resumed = machine.steps[here].get(self.earlier, here)
                 if resumed in self.between:
                     return [*ways[here], self.final]
-            if machine.accepting(here) and not machine.steps[here]:
+            if machine.accepting(here) and not (machine.steps[here] and self.between):
                 last = ways[here] if last is None else last
             for name, following in sorted(
                 machine.steps[here].items(), key=lambda item: item[0] == TEXT

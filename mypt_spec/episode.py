@@ -149,18 +149,20 @@ def as_read(episode: Episode, table: TokenTable) -> Episode:
     return replace(episode, messages=(*read,))
 
 
-def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]:
+def events_of(messages: Iterable[Message], table: TokenTable, last: str = "") -> Iterator[Event]:
     """Yields the events of messages, in order. Raises ValueError as `blocks_of` does."""
-    return chain.from_iterable(blocks_of(messages, table))
+    return chain.from_iterable(blocks_of(messages, table, last))
 
 
-def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[Event]]:
-    """Yields the events of each message, in order.
+def blocks_of(
+    messages: Iterable[Message], table: TokenTable, last: str = ""
+) -> Iterator[list[Event]]:
+    """Yields the events of each message, in order; `last` is the terminal before them, if any.
 
     Raises ValueError for a role or part that the dialect does not have, for a mark with parts, and
     for a part inside a block that ends at the next tag.
     """
-    items, last, kind = list(messages), "", ""
+    items, kind = list(messages), ""
     for message, following in zip_longest(items, items[1:]):
         again = message.role == kind and table.closers[kind].name in table.resumed
         kind = message.role * (message.role in table.closers)
@@ -171,7 +173,7 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
             role, attrs, at = message.role, message.attrs, message.at
             events = _block(role, attrs, message.parts, at, table, closed=closed, again=again)
             events = _joined(events, table, last) if table.followed else events
-            last = TEXT if events[-1].terminal == TEXT else ""  # of a block that the next tag ends
+            last = events[-1].terminal
             yield events
             continue
         if message.parts:

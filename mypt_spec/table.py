@@ -351,7 +351,8 @@ class TokenTable:
     @cached_property
     def joined(self) -> dict[str, Terminal]:
         """Maps the name of a terminal to the one that is written where it follows on something."""
-        return {t.joins: t for t in self.terminals.values() if t.joins and not t.after}
+        rows = (t for t in self.terminals.values() if not (t.after and (t.joins or t.again)))
+        return {t.joins or self.openers[t.after].name: t for t in rows if t.joins or t.after}
 
     @cached_property
     def after_text(self) -> dict[str, Terminal]:
@@ -368,10 +369,9 @@ class TokenTable:
         if last == TEXT and name in self.after_text:
             return self.after_text[name].name
         joined, before = self.joined.get(name), self.terminals.get(last)
-        if joined is None or not last:
+        if joined is None or not last or (joined.led and before and before.bare[-1:].isspace()):
             return name
-        opened = before is not None and before.opens != "" and not joined.first
-        return name if opened or (before and before.bare[-1:].isspace()) else joined.name
+        return name if before and not (before.closes or joined.first) else joined.name
 
     def kinds(self, role: str) -> frozenset[str]:
         """Returns the kinds of block that have this role."""

@@ -225,7 +225,8 @@ def _rows(rows: list[dict[str, Any]], need: Need) -> list[dict[str, Any]]:
         base = next((r for r in out if r["name"] == row["joins"] and "joins" not in r), {})
         fine = "opens" in base
         need(fine, entry, f'"joins" names no terminal above that opens a block: {row["joins"]!r}')
-        own = row | {"joins": "", "after": base["opens"], "again": True}
+        later = "spelling" in row and not base["spelling"]  # where it is not the first tag
+        own = row | {"joins": "", "after": base["opens"], "again": not later}
         if "space" in row:
             own = row | {"spelling": [{"space": row["space"], "exact": True}, *base["spelling"]]}
         own = {k: v for k, v in base.items() if k not in ("id", "also")} | own
@@ -235,7 +236,7 @@ def _rows(rows: list[dict[str, Any]], need: Need) -> list[dict[str, Any]]:
         twice = any(all(r.get(k) == own.get(k) for k in keys) for r in out)
         need(not twice, entry, f"another terminal joins {row['joins']}")
         fine = own.get("origin") == "model" or own.get("body") == "template"
-        fine = fine or "space" in row or "resumes" in row
+        fine = fine or "space" in row or "resumes" in row or later
         need(fine, entry, _BETWEEN)
         out.append(own)
     return out

@@ -17,7 +17,7 @@ from mypt_spec.adapters.template_options import KEY
 from mypt_spec.episode import Event as Tag
 from mypt_spec.episode import events_of
 from mypt_spec.record_schema import JSON
-from mypt_spec.table import TEXT
+from mypt_spec.table import END, TEXT
 from mypt_spec.validator import Run
 
 Message = dict[str, Any]
@@ -45,12 +45,12 @@ def append_messages(
         raise ValueError(f"{wrong.code} {wrong.message} at {wrong.pointer}")
     if episode is None:
         raise ValueError("the messages cannot be read")
-    begun = history.format.begins if history.ids else frozenset()
+    begun, last = (history.format.begins, END) if history.ids else (frozenset(), "")
     # What no message of a record says is there already.
     added = {f"/{d.adapter.SCHEMA.messages}", f"/{KEY}"} if history.ids else set()
     new = (message for message in episode.messages if message.at.pointer not in added)
     events, notices = _harmless(
-        [e for e in events_of(new, d.table) if e.terminal not in begun], history
+        [e for e in events_of(new, d.table, last) if e.terminal not in begun], history
     )
     _check(events, history)
     history.reopen()

@@ -181,6 +181,7 @@ class _Deriving:
         if self.model.vocabulary is None:
             tags = {tag for text in literals_of(shape) for tag in LIKELY_SPECIAL.findall(text)}
             words = "".join((*body.function, *body.argument)) if isinstance(body, Tags) else ""
+            words += "".join(shape.system_in or "")  # of a text
             special |= tags.difference(LIKELY_SPECIAL.findall(words))
         special -= {body.end} if isinstance(body, BareKeys) else set()
         derived = Derived(self.name, files(self.name, shape, special), (), shape)

@@ -41,7 +41,7 @@ def files(name: str, shape: Shape, special: frozenset[str]) -> dict[str, str]:
 
 def literals_of(shape: Shape) -> Iterator[str]:
     """Yields the literals of a shape, without the words around definitions of tools."""
-    yield from (shape.begin, shape.plain, shape.tail)
+    yield from (shape.begin, shape.plain, shape.tail, shape.after_answer)
     for piece, block in blocks_of(shape).items():
         ends = block.opener.partition(" ")[0], block.closer.rpartition(" ")[2]
         yield from ends if piece == "tools" else (block.opener, block.closer)
@@ -273,6 +273,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
     for piece, (after_text, after_block) in _joins(shape).items():
         same, name = after_text == after_block, piece.upper()
         row = {"name": f"{name}_NEXT", "joins": f"{name}_OPEN", "space": after_text}
+        if after_text.strip():  # the first has no tag
+            row["spelling"], same = pieces(row.pop("space"), special), True
         rows.append(row | _given(after="text" * (not same), first=same and piece == "call"))
     for piece, literal in shape.tools.between.items() if shape.tools is not None else ():
         row = {"name": f"{piece}_AGAIN", "joins": f"{piece}_OPEN"}

@@ -106,10 +106,11 @@ class Learner:
         if first.endswith(to_user) and not after_system.startswith(to_user.lstrip() + _Q):
             space = ""  # else it belongs to what is before the question
         answer_end, to_user = answer_end + space, to_user.removeprefix(space)
-        begin = first.removesuffix(to_user)
-        if not to_user or not first.endswith(to_user):
+        begin, after = first.removesuffix(to_user), ""
+        if not first and to_user and answer_end.strip():
+            after, to_user = to_user, ""
+        elif not to_user or not first.endswith(to_user):
             raise NotLearnedError(f"before the first question is {first[-30:]!r}, not {to_user!r}")
-        after = ""
         if answer_end.isspace():
             if not self.render.ending[1]:
                 raise NotLearnedError("nothing but white space is after an answer")
@@ -184,7 +185,7 @@ class Learner:
         opener, closer, *after = self._literals(probe, "a system message")
         if after != rest:
             raise NotLearnedError("a system message changes what comes after the question")
-        if not closer.endswith(to_user):
+        if not to_user or not closer.endswith(to_user):
             question = ahead + to_user
             if not opener.startswith(question) or not closer:
                 raise NotLearnedError("a system message is part of the question")
@@ -244,7 +245,7 @@ class Learner:
         opener, closer = opener.removeprefix(prompt), closer.removesuffix(after)
         if last not in ("", opener + closer):
             raise NotLearnedError(f"an answer without a thought begins with {last!r}")
-        if not opener.strip() or not closer.strip():
+        if not opener.strip() or not (closer + after).strip():
             raise NotLearnedError("a thought has no tags of its own")
         space = opener[len(opener.rstrip()) :]
         space = space if prompted == opener + closer.removeprefix(space) else ""
@@ -277,7 +278,7 @@ class Learner:
         blank = all(
             self._with_text(p, "") == self._with_text(p, _T).replace(_T, "") for p in places
         )
-        blank = blank and not (name == "answer" and shape.after_answer)
+        blank = blank and not (name == "answer" and shape.after_answer.isspace())
         blank = blank and not (name == "system" and shape.plain)
         return replace(shape, **{name: replace(getattr(shape, name), strip=first, blank=blank)})
 

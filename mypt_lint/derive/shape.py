@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DAY = "Zx31day"  # in probes, today's date as a template has it
-
-
 NAME = "\0"  # where the name of a tool is, in the literal of a tag
 IDENT = "\1"  # where the id of a call is
 _ATTRS = {
@@ -104,8 +102,8 @@ class Shape:
 
     - `begin` comes before everything, `tail` after it; or it `ends` the last answer in place of the
       closer. With `bare_end`, the last closer has no white space after it. `after_answer` is the
-      white space between answers and questions. `ending` and `day` are as in `Renderings`; the date
-      is in what begins each system block.
+      white space between answers and questions, or opens all questions but the first. `ending` and
+      `day` are as in `Renderings`; the date is in what begins each system block.
     - `default`: the text of the system block of conversations without a system message. If a format
       `needs_system` and has none, it refuses these, unless it is `dated`: a text with a date.
       `plain` is in place of that block.

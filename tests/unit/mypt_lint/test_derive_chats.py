@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mypt.own_format.check import check
+from mypt_infer.controller import Controller, Options, Script
 from mypt_infer.decode.prompt import prompt_ids
 from mypt_lint.check.checker import Checker
 from mypt_lint.derive.derive import Derived, derive
@@ -65,6 +67,10 @@ UNLIKE = (
     "{% set has = messages[0].role == 'system' %}{% for m in messages[has | int:] %}{% if m.role == 'user' %}"
     "<s>{% if loop.first and has and messages[0].content %}{{ messages[0].content }}<|sep|>{% endif %}"
     "{{ m.content or '?' }}<|end|>{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+)
+UNTAGGED = (  # the first question has no tag, with a system message neither
+    "{% for m in messages %}{% if m.role == 'system' %}[INST] <<S>>{{ m.content }}<</S>>\n\n{% elif m.role == 'user' %}"
+    "{{ '<s>[INST] ' if loop.index0 > 1 }}{{ m.content }} [/INST]{% else %} {{ m.content }} </s>{% endif %}{% endfor %}"
 )
 TURNS = (user("Q"), assistant("A"), user("B"), assistant("C"))
 
@@ -192,6 +198,20 @@ def test_a_header_that_prompts_begin_is_written_by_the_model(tmp_path: Path) -> 
     assert dialect.check(chat(system(" "), *TURNS))[1][0].code == "MYP314"
 
 
+def test_the_tag_of_an_answer_may_end_a_thought(tmp_path: Path) -> None:
+    """So it is in MiniMax M3."""
+    thought = "{% if m.role == 'assistant' %}{{ '<think>' ~ m.thinking if m.thinking }}</think>{% endif %}"
+    derived = learned(tmp_path, OPEN.replace("\n{{ m.content", f"\n{thought}{{{{ m.content"))
+    assert derived.levels[1].is_complete, derived.levels[1].reason
+    dialect = derived.load(tmp_path)
+    episode, _ = dialect.read(chat(user("Q"), assistant("A", reasoning_content="T")))
+    assert episode is not None
+    encoded = dialect.encode(episode)
+    trained = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
+    assert trained == "<think>T</think>A<|im_end|>"
+    assert dialect.parse(dialect.serialize(episode)) == (episode, [])
+
+
 def test_a_template_without_a_prompt_leaves_the_header_to_the_model(tmp_path: Path) -> None:
     template = "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>{% endfor %}"
     dialect = learned(tmp_path, template).load(tmp_path)
@@ -248,6 +268,34 @@ def test_an_empty_system_message_in_a_question_may_be_refused(tmp_path: Path) ->
     for content in ("", " \n", "S"):
         line = json.dumps(chat(system(content), *TURNS)).encode()
         assert_sound(CleanFilter(own), [line, line])
+
+
+def test_the_first_question_may_have_no_tag(tmp_path: Path) -> None:
+    dialect = learned(tmp_path, UNTAGGED).load(tmp_path)
+    assert [result for result in check(tmp_path) if not result.fine] == []
+    theirs = compiled(chat_template(dialect))
+    for record in (chat(*TURNS), chat(system("S"), *TURNS), chat(*TURNS, *TURNS)):
+        episode, findings = dialect.check(record)
+        assert (findings, episode is not None) == ([], True)
+        text = dialect.serialize(episode)
+        assert text == compiled(UNTAGGED)(**record)[0] == theirs(**record)[0]
+        encoded = dialect.encode(episode)
+        assert dialect.tokenizer.decode(encoded.ids) == text
+        assert dialect.tokenizer.decode(encoded.ids[encoded.loss == 1]).count("</s>") == text.count(
+            "</s>"
+        )
+        assert dialect.write(episode) == record
+        assert_sound(CleanFilter(Checker(dialect)), [json.dumps(record).encode()] * 2)
+    script = Script([*dialect.tokenizer.encode("A"), *encoded.ids[-2:]] * 2)
+    controller = Controller(script, dialect=dialect)
+    assert [[*controller.say(text)][-1].reason for text in "QB"] == ["stop", "stop"]
+    written = dialect.tokenizer.decode(controller.history.ids)
+    assert written == "Q [/INST]A </s><s>[INST] B [/INST]A </s>"
+    controller = Controller(
+        Script([*dialect.tokenizer.encode("A")] * 9), dialect=dialect, options=Options(max_tokens=3)
+    )
+    assert [*controller.say("Q")][-1].reason == "max_tokens"
+    assert dialect.tokenizer.decode(controller.history.ids) == "Q [/INST]AAA </s>"
 
 
 def test_a_default_that_spells_tags_is_a_mark(tmp_path: Path) -> None:
