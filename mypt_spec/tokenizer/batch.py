@@ -3,7 +3,7 @@
 Input are texts joined by NUL, which the pattern never merges with text; output are the ids of all,
 each text as if encoded alone. There are two engines. gigatoken, where it is installed, is more than
 ten times as fast as tiktoken; its Unicode tables may be newer, so each character is tried with both
-before it is trusted. Without gigatoken, tiktoken itself runs a simpler pattern. Each engine names
+before it is trusted. Without gigatoken, tiktoken itself runs a plain pattern. Each engine names
 the texts that it may cut otherwise than the vocabulary's pattern; `Tokenizer.encode_batch` encodes
 these one by one. `SCHEMES` has the patterns for which there are engines.
 """
@@ -23,24 +23,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mypt_spec.tokenizer.characters import BETWEEN, Characters, small_ranks
+from mypt_spec.tokenizer.bpe import BETWEEN, LLAMA3, O200K, PLAIN, QWEN2, TEKKEN
+from mypt_spec.tokenizer.characters import Characters, small_ranks
 from mypt_spec.tokenizer.vocabulary import FILE, GPT2_PATTERN, write_ranks
 
 if TYPE_CHECKING:
     import gigatoken
     import tiktoken
 
-# How Qwen's, Llama 3's, gpt-oss' and Mistral's vocabularies cut text.
-_TAIL = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_CASED = (
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
-)
-_SHORT = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-QWEN2 = rf"{_SHORT}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}" + _TAIL.replace("/", "")
-LLAMA3 = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
-O200K = "".join(f"{cased}{_SHORT}?|" for cased in _CASED) + r"\p{N}{1,3}" + _TAIL
-TEKKEN = "|".join(_CASED) + r"|\p{N}" + _TAIL
 # The name that gigatoken has for a pattern, "" where it has none.
 SCHEMES = {GPT2_PATTERN: "gpt2", QWEN2: "qwen2", LLAMA3: "olmo3", O200K: "o200k", TEKKEN: ""}
 # gigatoken's memory of words has no bound. It is emptied when the process has grown by so many
@@ -49,23 +39,22 @@ SCHEMES = {GPT2_PATTERN: "gpt2", QWEN2: "qwen2", LLAMA3: "olmo3", O200K: "o200k"
 # these for each of its tokens is something else of the process.
 _GROWTH, _REMEMBERED, _LEAST = 24 << 20, 32 << 20, 32
 _USUAL = 50_257  # tokens of a vocabulary
-# Characters from which on it pays to load tiktoken's engine, and gigatoken's.
-_WORTH_SIMPLE, _WORTH = 1 << 19, 4 << 20
+_WORTH = 128  # characters for each token from which on it pays to load gigatoken
 _met = Counter[str]()  # characters that were to be encoded, by the name of the encoding
 
 
 def engine_for(
     base: tiktoken.Encoding, between: int, pattern: str, size: int
 ) -> _Simple | _Giga | None:
-    """Returns the engine for texts of so many characters, None where there is none for `pattern`,
-    or where it does not pay yet to load one: that takes longer than encoding a few files.
+    """Returns the engine for texts of so many characters, None where there is none for `pattern`.
+
+    gigatoken's takes longer to load than a few files to encode.
     """
     if pattern not in SCHEMES:
         return None
     _met[base.name] += size
-    if base.name == GPT2 or (pattern != GPT2_PATTERN and _met[base.name] >= _WORTH):
-        return engine(base, between, pattern)
-    return None if _met[base.name] < _WORTH_SIMPLE else _simple(base, between, pattern)
+    pays = pattern != GPT2_PATTERN and _met[base.name] >= _WORTH * base.n_vocab
+    return (engine if pays or base.name == GPT2 else _simple)(base, between, pattern)
 
 
 # Each token of this encoding comes of joining others: its file is pinned, and a test looks.
@@ -97,11 +86,6 @@ def _joined(base: tiktoken.Encoding) -> bool:
     )
 
 
-# GPT-2's pattern cuts a run of white space so that its last character goes with the following
-# piece. This pattern cuts runs of one or two, followed by something, alike. It needs no look-ahead,
-# so a finite automaton runs it, twice as fast. The other patterns end alike.
-_LOOKING, _PLAIN = r"|\s+(?!\S)|\s+", r"|\s"
-_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s"
 _LONG_RUN = re.compile(r"\s\s\s|\s\s\Z")
 _SPACES = (0xE19A80, 0xE2819F, 0xE38080, 0xE280A8, 0xE280A9, 0xE280AF)
 _WIDE_SPACES = (*_SPACES, *range(0xE28080, 0xE2808B))
@@ -118,13 +102,12 @@ class _Simple:
     def __init__(self, base: tiktoken.Encoding, between: int, pattern: str) -> None:
         import tiktoken
 
-        plain = pattern.removesuffix(_LOOKING) + _PLAIN
-        self.encoding = tiktoken.Encoding(
-            f"{base.name}-simple",
-            pat_str=_PATTERN if pattern == GPT2_PATTERN else plain,
-            mergeable_ranks=base._mergeable_ranks,
-            special_tokens={BETWEEN: between},
-        )
+        self.encoding, plain = base, PLAIN[pattern]
+        if base._pat_str != plain or base._special_tokens.get(BETWEEN) != between:
+            ranks, special = base._mergeable_ranks, {BETWEEN: between}
+            self.encoding = tiktoken.Encoding(
+                f"{base.name}-plain", pat_str=plain, mergeable_ranks=ranks, special_tokens=special
+            )
 
     def encode(self, joined: str) -> npt.NDArray[np.uint32]:
         """Returns the ids (uint32, shape (n,)), with that of `BETWEEN` between texts."""
@@ -145,7 +128,7 @@ _simple = cache(_Simple)
 
 
 def _long_runs(data: bytes) -> bool:
-    """Returns whether joined texts may hold white space that `_PATTERN` does not cut alike."""
+    """Returns whether joined texts may hold white space that a plain pattern does not cut alike."""
     chars = np.frombuffer(data, np.uint8)
     low = chars <= ord(" ")  # white space, control characters, and BETWEEN
     if (low[:-2] & low[1:-1] & low[2:]).any() or low[-2:].sum() == 2:

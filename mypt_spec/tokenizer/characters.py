@@ -15,7 +15,8 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-BETWEEN = "\0"
+from mypt_spec.tokenizer.bpe import BETWEEN
+
 # A small letter, a large one, one that is neither, a mark, a number, a sign, spaces.
 _KINDS = ("a", "A", "世", "\u0301", "1", ".", " ", "\n")
 _AROUND = (

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from mypt_spec.table import TokenTable
-from mypt_spec.tokenizer.bpe import Bpe, encoding
+from mypt_spec.tokenizer.bpe import BETWEEN, Bpe, encoding
 from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, Vocabulary, VocabularyError
 
 if TYPE_CHECKING:
@@ -161,7 +161,6 @@ class Tokenizer:
         import numpy as np
 
         from mypt_spec.tokenizer.batch import engine_for
-        from mypt_spec.tokenizer.characters import BETWEEN
 
         composed = [*map(self.composed, texts)] if self._composes else texts
         parts_by_text = [*map(self._text.parts, composed)]

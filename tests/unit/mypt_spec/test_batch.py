@@ -19,10 +19,11 @@ import pytest
 import tiktoken
 
 import mypt_spec
+from mypt_spec.table import IdSet
 from mypt_spec.tokenizer import batch
 from mypt_spec.tokenizer.characters import small_ranks
 from mypt_spec.tokenizer.tokenizer import Tokenizer, gpt2
-from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, VocabularyError
+from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, Vocabulary, VocabularyError
 from tests.support.examples import examples
 
 gigatoken = pytest.importorskip("gigatoken")
@@ -134,10 +135,34 @@ def test_every_character_of_gpt2(fresh: Tokenizer) -> None:
 def test_a_large_vocabulary_is_loaded_when_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     base = of(BYTES, batch.QWEN2)
     monkeypatch.setattr(batch, "_met", Counter[str]())
-    monkeypatch.setattr(batch, "_WORTH", 10)
+    monkeypatch.setattr(batch, "_WORTH", 10 / 256)
     engines = [batch.engine_for(base, 300, batch.QWEN2, size) for size in (9, 1, 0)]
-    assert [one is not None for one in engines] == [False, True, True]
+    assert [one.library for one in engines if one] == ["tiktoken", "gigatoken", "gigatoken"]
     assert batch.engine_for(base, 300, r"\w+|\W+", 100) is None
+
+
+WHITE = ("a", "B", "é", "1", ".", "'s", "\0", " ", " ", "\n", "\r", "\t", "\x1c", "\xa0", "\u3000")
+
+
+@pytest.mark.parametrize("pattern", batch.SCHEMES, ids=lambda p: batch.SCHEMES[p] or "tekken")
+def test_a_vocabulary_cuts_white_space_as_its_pattern_does(pattern: str) -> None:
+    """No look-ahead is run; long white space is cut apart, in a text and in many at once."""
+    exact, ids = of(PAIRS, pattern), IdSet.from_ids(PAIRS.values())
+    own = Vocabulary("own", "", PAIRS, b"", "", {}, (pattern,), ids)
+    table = SimpleNamespace(special={}, vocab_size=5002, ordinary=ids, pad=0, composed=False)
+    tokenizer = Tokenizer(table, own)  # type: ignore[arg-type]
+    rng = random.Random(9)
+    texts = ["".join(rng.choices(WHITE, k=rng.randint(0, 9))) for _ in range(examples(6000))]
+    texts += ["a" + " " * 70_000 + "b", " " * 5000]
+    each = [exact.encode_ordinary(text) for text in texts[:-2]]
+    each += [
+        [97, *exact._encode_single_piece(" " * 69_999), *exact.encode_ordinary(" b")],
+        exact._encode_single_piece(" " * 5000),
+    ]
+    assert [*map(tokenizer.encode, texts)] == each
+    joined, lengths = tokenizer.encode_batch(texts)
+    assert joined.tolist() == [i for one in each for i in one]
+    assert lengths.tolist() == [*map(len, each)]
 
 
 def test_a_character_that_one_library_does_not_know_goes_the_slow_way(
