@@ -18,8 +18,7 @@ SEES = ("structure", "text", "episode", "none")
 _C = TypeVar("_C")
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(NamedTuple):
     """A change of the data that takes a finding away.
 
     It is `safe` if the serialised bytes stay identical; or if the record had no legal form, exactly

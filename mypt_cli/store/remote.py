@@ -9,8 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal["missing", "changed", "denied", "refused", "transient"]
 
@@ -31,8 +30,7 @@ _LISTED = 1000
 _users: dict[str, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An object: its key, its bytes, and its ETag.
 
     The ETag is another one when the content is another one.

@@ -96,9 +96,8 @@ def _shifted(finding: Finding, by: int) -> Finding:
     """Returns an episode's finding in the text around it: its span, and the place of its fix."""
     span, fix = finding.span, finding.fix
     if fix is not None:
-        fix = replace(
-            fix, edits=tuple((start + by, end + by, new) for start, end, new in fix.edits)
-        )
+        edits = tuple((start + by, end + by, new) for start, end, new in fix.edits)
+        fix = fix._replace(edits=edits)
     return replace(finding, span=(span[0] + by, span[1] + by) if span else (by, by), fix=fix)
 
 

@@ -9,9 +9,9 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_lint.derive.folder import files, literals_of
 from mypt_lint.derive.learn import Learner
@@ -40,8 +40,7 @@ _LEARNED_ON, _BLANKS = range(40), 0.15
 _FIRST_SEED = 1_000_000  # of conversations that the learner never sees
 
 
-@dataclass(frozen=True, slots=True)
-class Derived:
+class Derived(NamedTuple):
     """A format that was learned: its files by name, empty if nothing is proved, and its levels."""
 
     name: str

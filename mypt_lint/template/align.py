@@ -176,7 +176,7 @@ FILTERS: tuple[Callable[[str], str], ...] = (
 def _leaves(messages: Iterable[dict[str, Any]]) -> Iterator[Leaf]:
     """Yields texts, and what differs from record to record: ids, integers, arguments as JSON."""
     for index, message in enumerate(messages):
-        yield from (leaf for leaf in _of_message(message, index) if leaf.text.strip())
+        yield from [leaf for leaf in _of_message(message, index) if leaf.text.strip()]
 
 
 def _of_message(message: dict[str, Any], index: int) -> Iterator[Leaf]:
@@ -246,7 +246,7 @@ class Aligner:
     ) -> None:  # fmt: skip
         self.render = render
         self._stop, self._special = spelled(stops), spelled(stops | special)
-        self._forms: Memo[str, _Form] = Memo(_MAX_FORMS)
+        self._forms: Memo[Any, _Form] = Memo(_MAX_FORMS)
         self._misses = [0, 0]  # of each attempt
         self._tools_leaves: tuple[Any, list[Leaf]] = None, []  # the last tools, and theirs
 
@@ -256,15 +256,16 @@ class Aligner:
         texts = (leaf for leaf in _leaves(messages) if leaf.kind not in _NO_TEXTS)
         return _replaced(messages, {leaf.path: "" for leaf in texts})
 
-    def align(self, messages: list[Any], tools: list[Any] | None = None) -> Aligned:
+    def align(self, messages: list[Any], tools: Any = None, key: Any = None) -> Aligned:
         """Returns the rendering of a conversation with the place of each text.
 
-        Raises AlignError, and what the template raises.
+        Conversations with one `key` differ in texts, arguments, ids and tools alone. Raises
+        AlignError, and what the template raises.
         """
         text, marked = self.render(messages, tools)
         every = [*_leaves(messages)]
         try:
-            return self._aligned(messages, tools, every, text, marked)
+            return self._aligned(messages, tools, every, text, marked, key=key)
         except AlignError as error:
             if any(message in messages[:i] for i, message in enumerate(messages)):
                 with suppress(AlignError):
@@ -278,7 +279,7 @@ class Aligner:
 
     def _aligned(
         self, messages: list[Any], tools: Any, every: list[Leaf], text: str, marked: Spans,
-        *, shared: bool = False,
+        *, shared: bool = False, key: Any = None,
     ) -> Aligned:  # fmt: skip
         """Returns the places of all texts. Raises AlignError.
 
@@ -292,7 +293,8 @@ class Aligner:
             if attempt == leaves or self._misses[number] >= _MAX_MISSES:
                 continue
             with suppress(Exception):  # with fewer words, the template may go on
-                form = self._form(messages, tools, attempt, unchanged, base, shared=False)
+                whole = None if number or base else key  # values in arguments differ in number
+                form = self._form(messages, tools, attempt, unchanged, base, key=whole)
                 spans, _ = _fit(form, attempt, text)
                 without_place = {*range(len(attempt))}.difference(form.order)
                 if any(attempt[i].kind == _OBJECT for i in without_place):
@@ -302,7 +304,8 @@ class Aligner:
                 every = attempt
                 break
         while spans is None:
-            form = self._form(messages, tools, leaves, unchanged, base, shared=shared)
+            whole = key if attempts and leaves == attempts[0] and not (base or unchanged) else None
+            form = self._form(messages, tools, leaves, unchanged, base, shared=shared, key=whole)
             spans, suspects = _fit(form, leaves, text)
             if spans is not None:
                 break
@@ -313,27 +316,31 @@ class Aligner:
         texts = {i: leaf for i, leaf in enumerate(every) if leaf.kind not in (_ID, _NUMBER)}
         placed = [(texts[i], span) for i, span in zip(form.order, spans, strict=True) if i in texts]
         pieces = [Piece(*span, leaf.message, leaf.kind) for leaf, span in placed]
-        written = {(leaf.text, leaf.kind, leaf.message) for leaf, _ in placed}
-        dropped: list[Leaf] = []  # thoughts in answers
-        for i in sorted(unchanged):
-            parts, unwritten = _between(leaves[i], pieces, text)
-            dropped += unwritten
-            if not parts:  # is it written at all?
-                worded = _THOUGHT.sub(lambda tag: f"Qx999999z{tag[0]}", leaves[i].text)
-                worded = f"Qx999999z{worded}Qx999999z" if worded == leaves[i].text else worded
-                longer = _replaced(messages, {leaves[i].path: worded})
-                if self.render(longer, tools)[0] != text:
-                    raise AlignError(leaves[i])
-            else:
-                written.add((leaves[i].text, leaves[i].kind, leaves[i].message))
-            pieces += parts
-        pieces.sort(key=lambda piece: piece.start)
-        by_key = {(leaf.text, leaf.kind, leaf.message): leaf for leaf in texts.values()}
-        missing = (*(leaf for key, leaf in by_key.items() if key not in written), *dropped)
-        others = [texts[i] for i in texts.keys() - {*form.order} - unchanged if not shared]
-        missing += (*(x for x in others if x.kind == NAME and x not in missing),)  # second calls
+        missing: tuple[Leaf, ...] = ()
+        if not texts.keys() <= {*form.order}:
+            written = {(leaf.text, leaf.kind, leaf.message) for leaf, _ in placed}
+            dropped: list[Leaf] = []  # thoughts in answers
+            for i in sorted(unchanged):
+                parts, unwritten = _between(leaves[i], pieces, text)
+                dropped += unwritten
+                if not parts:  # is it written at all?
+                    worded = _THOUGHT.sub(lambda tag: f"Qx999999z{tag[0]}", leaves[i].text)
+                    worded = f"Qx999999z{worded}Qx999999z" if worded == leaves[i].text else worded
+                    longer = _replaced(messages, {leaves[i].path: worded})
+                    if self.render(longer, tools)[0] != text:
+                        raise AlignError(leaves[i])
+                else:
+                    written.add((leaves[i].text, leaves[i].kind, leaves[i].message))
+                pieces += parts
+            pieces.sort(key=lambda piece: piece.start)
+            by_key = {(leaf.text, leaf.kind, leaf.message): leaf for leaf in texts.values()}
+            missing = (*(leaf for key, leaf in by_key.items() if key not in written), *dropped)
+            others = [texts[i] for i in texts.keys() - {*form.order} - unchanged if not shared]
+            second_calls = [x for x in others if x.kind == NAME and x not in missing]
+            missing += (*second_calls,)
         starts = [0, *(end for _, end in spans)]
-        ends_of_prompts = [(index, starts[n] + size) for index, n, size in form.prompts]
+        prompts = form.prompts if not marked else ()
+        ends_of_prompts = [(index, starts[n] + size) for index, n, size in prompts]
         names = Counter(leaf.message for leaf in texts.values() if leaf.kind == NAME)
         begins = [
             (index, _after_earlier(pieces, index, start) if index in form.other_prompts else start)
@@ -372,8 +379,14 @@ class Aligner:
 
     def _form(
         self, messages: list[Any], tools: Any, leaves: list[Leaf], unchanged: set[int],
-        base: int, *, shared: bool,
+        base: int, *, shared: bool = False, key: Any = None,
     ) -> _Form:  # fmt: skip
+        if key:
+            ids = dict[str, int]()  # equal ones have one number
+            same = [ids.setdefault(x.text, i) for i, x in enumerate(leaves) if x.kind == _ID]
+            key = key, len(tools or ()), len(leaves), *same
+            if key in self._forms.entries:
+                return self._forms.entries[key]
         firsts: dict[tuple[Any, ...], int] = {}
         equal: dict[int, list[int]] = {}  # the number of a word, and of the texts that it replaces
         words: dict[Path, str | int] = {}
@@ -391,7 +404,7 @@ class Aligner:
         if tools:
             tools = [words.pop((-1, i), tool) for i, tool in enumerate(tools)]
         worded = _replaced(messages, words)
-        key = json.dumps([worded, tools])
+        key = key or json.dumps([worded, tools])
         form = self._forms.entries.get(key)
         return form or self._forms.keep(key, self._new_form(worded, tools, equal, base, leaves))
 

@@ -89,11 +89,13 @@ class CleanChats:
                 continue
             recipe = self._recipe(judged.key, judged.skeleton)
             if recipe is not None:
-                calls.append(_filled(recipe, judged.skeleton))
+                arguments = _filled(recipe, judged.skeleton)
+                names = [arguments[0][at][k] for at, k, _ in recipe.facts[_PLACES] if k == "name"]
+                calls.append((*arguments, "outcome", (judged.key, *names)))
                 recipes.append((i, recipe, judged.skeleton))
         outcomes = zip(recipes, calls, self.model.outcomes(calls), strict=False)
-        for (i, chat, skeleton), arguments, outcome in outcomes:
-            if isinstance(outcome, Aligned) and self._has_signed(skeleton, arguments, outcome.text):
+        for (i, chat, skeleton), call, outcome in outcomes:
+            if isinstance(outcome, Aligned) and self._has_signed(skeleton, call[:3], outcome.text):
                 findings = [*self.model.findings(outcome, chat)]
                 if all(f.severity != "error" and f.span is None for f in findings):
                     out[i] = CleanChat(chat, outcome, findings)

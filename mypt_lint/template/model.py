@@ -113,6 +113,7 @@ class Templates:
         tools: bytes | None = None,
         options: dict[str, Any] | None = None,
         how: str = "outcome",
+        *key: Any,
     ) -> Outcome | str | tuple[Form, Form, list[str]]:
         if messages is None:
             return self._fault or (self.usual.form, self.for_tools.form, self.usual.assumed)
@@ -122,8 +123,8 @@ class Templates:
         if declared is not None and declared is not self._shared:
             self._shared = declared
             share(declared)
-        template = self.for_tools if declared else self.usual
-        result: Outcome | str = getattr(template, how)(messages, declared, options or {})
+        work = getattr(self.for_tools if declared else self.usual, how)
+        result: Outcome | str = work(messages, declared, options or {}, *key)
         return result
 
 
@@ -133,7 +134,7 @@ class _OneTemplate:
     ) -> None:
         self.template = template
         self._render = compiled(template.text)
-        self._aligners: Memo[str, Aligner] = Memo(_MAX_OPTIONS)  # by their options
+        self._aligners: Memo[Any, Aligner] = Memo(_MAX_OPTIONS)  # by their options
         self.now = datetime.now()  # one for all renderings, which are compared
         self.stops = template.stops | {template.tokens.get("eos_token", "")}
         self._special = special
@@ -157,17 +158,16 @@ class _OneTemplate:
         return at_end[:1] + (tags[:-1][:1] if at_end else [])
 
     def outcome(
-        self, messages: Any, tools: Any, options: dict[str, Any], form: Form | None = None
+        self, messages: Any, tools: Any, options: dict[str, Any], key: Any = None
     ) -> Outcome:
         """Returns what is known of a conversation: all places, why it has no text, or what has no
         place."""
-        key = json.dumps([options, *sorted(self.stops)], sort_keys=True)
-        aligner = self._aligners.entries.get(key)
-        if aligner is None:
-            aligner = Aligner(partial(self.text, options=options), self.stops, self._special)
-            self._aligners.keep(key, aligner)
+        named = json.dumps(options, sort_keys=True) if options else "", frozenset(self.stops)
+        if (aligner := self._aligners.entries.get(named)) is None:
+            text = partial(self.text, options=options)
+            aligner = self._aligners.keep(named, Aligner(text, self.stops, self._special))
         try:
-            return aligner.align(in_form(messages, form or self.form), tools)
+            return aligner.align(in_form(messages, self.form), tools, key)
         except AlignError as error:
             return error.leaf
         except MemoryError:
@@ -204,13 +204,13 @@ class _OneTemplate:
 
         def outcome(row: dict[str, Any], form: Form) -> Outcome:
             messages, tools = in_form(row["messages"], form), row.get("tools")
-            key = json.dumps([messages, tools])
-            if key not in outcomes:
-                outcomes[key] = self.outcome(messages, tools, {}, form)
+            if (key := json.dumps([messages, tools])) not in outcomes:
+                self.form = form
+                outcomes[key] = self.outcome(messages, tools, {})
             return outcomes[key]
 
         def score(form: Form) -> tuple[int, int]:
-            every = [outcome(row, form) for row in rows]
+            every = (outcome(row, form) for row in rows)
             aligned = [o for o in every if isinstance(o, Aligned) and _PRINTED not in o.text]
             return sum(not one.missing for one in aligned), len(aligned)
 
@@ -329,7 +329,7 @@ class ModelFolder:
             raise ids
         return ids
 
-    def outcomes(self, calls: Sequence[Arguments]) -> Iterator[Outcome | OutOfBoundsError]:
+    def outcomes(self, calls: Sequence[tuple[Any, ...]]) -> Iterator[Outcome | OutOfBoundsError]:
         """Yields what is known of conversations: the places of all texts, why one has no text, or
         what has no place; or where the rendering of one was stopped."""
         for outcome in self._aligned.each(calls):

@@ -87,8 +87,9 @@ def _joined(base: tiktoken.Encoding) -> bool:
 
 
 _LONG_RUN = re.compile(r"\s\s\s|\s\s\Z")
-_SPACES = (0xE19A80, 0xE2819F, 0xE38080, 0xE280A8, 0xE280A9, 0xE280AF)
-_WIDE_SPACES = (*_SPACES, *range(0xE28080, 0xE2808B))
+_WIDE_SPACE = re.compile(
+    b"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
+)
 
 
 class _Simple:
@@ -131,17 +132,8 @@ def _long_runs(data: bytes) -> bool:
     """Returns whether joined texts may hold white space that a plain pattern does not cut alike."""
     chars = np.frombuffer(data, np.uint8)
     low = chars <= ord(" ")  # white space, control characters, and BETWEEN
-    if (low[:-2] & low[1:-1] & low[2:]).any() or low[-2:].sum() == 2:
-        return True
-    if data.isascii():
-        return False
-    if np.isin(chars[np.flatnonzero(chars == 0xC2) + 1], (0x85, 0xA0)).any():
-        return True
-    wide = np.flatnonzero(chars - np.uint8(0xE1) < 3)  # below it, the difference wraps around
-    codes = (
-        chars[wide].astype(np.int64) << 16 | chars[wide + 1].astype(np.int64) << 8 | chars[wide + 2]
-    )
-    return bool(np.isin(codes, _WIDE_SPACES).any())
+    runs = bool((low[:-2] & low[1:-1] & low[2:]).any()) or low[-2:].sum() == 2
+    return runs or (not data.isascii() and _WIDE_SPACE.search(data) is not None)
 
 
 class _Giga:

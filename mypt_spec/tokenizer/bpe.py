@@ -133,9 +133,7 @@ def encoding(vocabulary: Vocabulary) -> tiktoken.Encoding:
     last = vocabulary.patterns[-1]
     # tiktoken drops what its pattern does not match; here it is a piece by itself.
     pattern = PLAIN.get(last) or rf"{last}|(?:(?!{last})[\s\S])+"
+    name, ranks, special = vocabulary.name, vocabulary.ranks, vocabulary.ids.ranges[-1].stop + 1
     return tiktoken.Encoding(
-        vocabulary.name,
-        pat_str=pattern,
-        mergeable_ranks=vocabulary.ranks,
-        special_tokens={BETWEEN: vocabulary.ids.ranges[-1].stop + 1},
+        name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={BETWEEN: special}
     )

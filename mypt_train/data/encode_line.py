@@ -331,7 +331,7 @@ class Encoder:
                 return refused(*[f for f in findings if f.severity == "error"])
             episodes, kinds = [episode, rejected], [CHOSEN, REJECTED]
         samples = tuple(
-            replace(self.sample(e), kind=kind) for e, kind in zip(episodes, kinds, strict=True)
+            self.sample(e)._replace(kind=kind) for e, kind in zip(episodes, kinds, strict=True)
         )
         long = next((s for s in samples if not self._fits(s)), None)
         if long is not None:

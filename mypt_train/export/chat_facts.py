@@ -8,8 +8,7 @@ are the tags at which a model stops.
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_spec import Dialect
 from mypt_spec.encoder import segments
@@ -21,8 +20,7 @@ from mypt_train.export.tokenizer_file import ExportError
 _FEW = 200  # the most characters that a template lists
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What a template knows of a format.
 
     - `steps`: for each state, each terminal that may come with [state after, 1 if it is trained].

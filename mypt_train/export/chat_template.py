@@ -14,7 +14,6 @@ state that takes TEXT; the next message closes the block with END.
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     `reserved` are spellings of special ids that are no tags, which no text may have.
     """
     layout, table = chat_layout(dialect), dialect.table
-    slots: dict[str, Any] = asdict(facts(dialect, reserved=reserved))
+    slots: dict[str, Any] = facts(dialect, reserved=reserved)._asdict()
     start, ways, states = slots.pop("start"), slots.pop("prompts"), range(len(slots["steps"]))
     slots["prompts"] = [ways.get(state, []) for state in states]
     slots["answered"] = [int(state in ways) for state in states]

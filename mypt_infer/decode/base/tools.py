@@ -7,8 +7,7 @@ share. What engines read of their schemas, `schemas` says.
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 _PYTHON = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 # Where a schema of arguments is found: in OpenAI's style, in MCP's and in Anthropic's.
@@ -23,8 +22,7 @@ class SchemaFault(ValueError):
         self.tool, self.pointer, self.reason = tool, pointer, message
 
 
-@dataclass(frozen=True)
-class ToolSpec:
+class ToolSpec(NamedTuple):
     """A tool. `schema` is the JSON Schema of its arguments, an object.
 
     Arguments are written in the order of `properties`.

@@ -172,7 +172,7 @@ class _Walk(Objects):
             if fix is not None:
                 paths = [f"/{key}{operation['path'].removeprefix(base)}" for operation in fix.patch]
                 both = zip(fix.patch, paths, strict=True)
-                fix = replace(fix, patch=tuple(op | {"path": path} for op, path in both))
+                fix = fix._replace(patch=tuple(op | {"path": path} for op, path in both))
             pointer = f"/{key}{finding.pointer.removeprefix(base)}"
             self.findings.append(replace(finding, pointer=pointer, fix=fix))
         self.readable = self.readable and checked is not None

@@ -30,9 +30,8 @@ import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -78,8 +77,7 @@ _ENTRIES, _LONGEST, _ROOM = 5000, 8000, 8 << 20
 _decode = msgspec.json.Decoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class Chat:
+class Chat(NamedTuple):
     """The templates of the episodes that chats become, and the paths of the values of all.
 
     `counts` is what the history made of each, but for tokens; empty where all is kept.
@@ -302,7 +300,7 @@ class ChatTemplates:
             ]
             template = None if piece in torn else self._piece(group, numbers, marked, start, tags)
             if template is not None and start < question and last:  # no weight acts in the context
-                template = replace(template, template=replace(template.template, weighed=False))
+                template = template._replace(template=template.template._replace(weighed=False))
             out.append(template or False)
         learnt = [one for one in out if isinstance(one, PieceTemplate)]
         if len(learnt) < number:

@@ -7,9 +7,8 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +23,7 @@ _FREE = "free"  # in place of a weight
 Path = tuple[str | int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PieceTemplate:
+class PieceTemplate(NamedTuple):
     """The template of a piece, or of a chat, with the paths of its values.
 
     Paths of a piece count messages from its first one.
@@ -101,7 +99,7 @@ def renumbered(template: Template, numbers: Sequence[int]) -> Template:
         for value_number, pieces, end in template.texts
     )
     owners = np.array([number_of[n] for n in template.owners], np.int64)
-    return replace(template, texts=texts, owners=owners)
+    return template._replace(texts=texts, owners=owners)
 
 
 def owners_of(segments: Sequence[Segment], starts: list[int]) -> list[int]:

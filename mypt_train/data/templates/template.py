@@ -9,8 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +36,7 @@ Piece = tuple[str, int, int | Tags]
 Text = tuple[int, tuple[Piece, ...], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(NamedTuple):
     """The runs of one loss in a record's tokens: constant ones, and the texts.
 
     `texts` has for each text the value that it is, or -1 and its pieces and what follows them.
@@ -181,8 +179,7 @@ def in_json(value: Any, how: int | Tags) -> str:
     return ", " + _dumps(written(value))[1:-1] if value else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """An episode as tokens.
 
     - `ids`: uint16 or uint32, see `manifest.dtype_of`, shape (n,). `mask`: uint8, shape (n,), 1

@@ -12,8 +12,7 @@ to the piece before.
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 from mypt_cli.errors import unreadable
 from mypt_cli.jsonl.blocks import Block, Packing, Source, content, cut_lines
@@ -33,8 +32,7 @@ PACKED = 4
 BLOCK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """An input as it was when it was listed.
 
     `bytes` are those on disk. A local file has `sha256`, and the `stamp` that it had before it was
@@ -68,8 +66,7 @@ class Input:
         return {"path": self.path} | pin | ({"settings": settings} if settings else {})
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A piece of an input: bytes `start` to `end` of the file, or row groups if it is cut so.
 
     `file` is the number of the input.

@@ -8,7 +8,7 @@ credentials, and no time or name of a machine. A run that continues another comp
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from mypt_train.scale.planning.pieces import Input, Piece
 
 SCHEMA = "mypt_plan_v2"
 # The keys of an input that need no conversion.
-_PLAIN = [field.name for field in fields(Input) if field.name not in ("rules", "stamp")]
+_PLAIN = [name for name in Input._fields if name not in ("rules", "stamp")]
 
 
 class PlanError(UsageError):
