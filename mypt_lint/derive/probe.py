@@ -41,7 +41,7 @@ class _Rendering:
     ) -> str | Outcome:
         template = self.templates[bool(tools)]
         if how == "align":
-            template.stops |= {*options.pop("stops")}
+            template.stops = template.stops - {*template.assumed} | {*options.pop("stops")}
             return template.outcome(messages, tools, options)
         later = (template.now + _LATER).strftime
         clocks = {"": lambda _: DAY, "now": template.now.strftime, "later": later}

@@ -270,6 +270,19 @@ def test_an_empty_system_message_in_a_question_may_be_refused(tmp_path: Path) ->
         assert_sound(CleanFilter(own), [line, line])
 
 
+def test_the_last_tag_after_an_answer_is_where_a_model_stops(tmp_path: Path) -> None:
+    """The mask of a lone template without a tokenizer is compared up to it (Command R7B)."""
+    template = OPEN.replace("%}<|im_end|>", "%}<|end_text|><|im_end|>").replace(
+        "not loop.last or", "true or"
+    )
+    dialect = learned(tmp_path, template).load(tmp_path)
+    episode, _ = dialect.read(chat(*TURNS))
+    assert episode is not None
+    encoded = dialect.encode(episode)
+    trained = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
+    assert trained == "A<|end_text|><|im_end|>C<|end_text|><|im_end|>"
+
+
 def test_the_first_question_may_have_no_tag(tmp_path: Path) -> None:
     dialect = learned(tmp_path, UNTAGGED).load(tmp_path)
     assert [result for result in check(tmp_path) if not result.fine] == []
