@@ -25,6 +25,9 @@ _COMMON = settings(deadline=None, suppress_health_check=_SLOW, print_blob=True)
 # Workers of pytest-xdist share the cores; threads of torch would fight for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Collecting makes some million objects that stay: looking at them again and again takes a quarter of it.
+gc.set_threshold(200_000, 20, 20)
+
 settings.register_profile(
     "quick", _COMMON, max_examples=examples(FULL), derandomize=True, database=None
 )
@@ -57,10 +60,9 @@ def _installed(package: str) -> bool:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Lets the garbage collector look at what tests make, and less often."""
+    """Lets the garbage collector look at what tests make only."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(200_000, 20, 20)
 
 
 @pytest.fixture

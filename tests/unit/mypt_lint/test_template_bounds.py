@@ -22,6 +22,7 @@ from mypt_spec.templates.sandbox import ToolTemplate
 from tests.support.children import child
 from tests.support.examples import either
 
+pytestmark = pytest.mark.usefixtures("templates_elsewhere")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="counts the memory of a process")
 GROWING = {
