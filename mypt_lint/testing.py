@@ -22,6 +22,8 @@ from mypt_lint.run.chunk import Chunk, interleaved
 from mypt_lint.run.parallel import check_sources
 from mypt_lint.run.plan import planned
 from mypt_lint.settings.rates import KEY as MAX_RATE
+from mypt_records.names import AUTO, NAMES, NATIVE
+from mypt_spec.findings import SEVERITIES
 
 
 def assert_clean(
@@ -41,11 +43,15 @@ def assert_clean(
     AssertionError with the findings, and UsageError for what cannot be read.
     """
     __tracebackhide__ = True  # pytest shows the line of the test
+    select, ignore = ([w] if isinstance(w, str) else [*w] for w in (select, ignore))
     options = Namespace(
-        dialect=dialect, records=records, select=[*select] or None, ignore=[*ignore],
+        dialect=dialect, records=records, select=select or None, ignore=ignore,
         fail_on=fail_on, max_rate=[f"{rule}={rate}" for rule, rate in (max_rate or {}).items()],
         no_config=False, config=os.fspath(config) if config else None,
     )  # fmt: skip
+    for name, choices in (("records", (AUTO, NATIVE, *NAMES)), ("fail_on", SEVERITIES)):
+        if getattr(options, name) not in (None, *choices):
+            raise UsageError(f"{name}: {getattr(options, name)!r} is none of {', '.join(choices)}")
     plan = planned(options)
     if model is not None:
         from mypt_lint.template.clean_chats import ByModel
@@ -74,7 +80,7 @@ def assert_clean(
     report.finish(total)
     overview = judge(total, plan.top.counting, plan.top[MAX_RATE] or ())
     if overview.status != CLEAN or not total.units:
-        head = f"{overview.verdict}: {summary_line(total)}"
+        head = f"{overview.verdict}: " * (total.units > 0) + summary_line(total)
         lines = [head, *overview.above, *notes, "", out.getvalue()]
         raise AssertionError("\n".join(lines).rstrip())
     return total

@@ -108,9 +108,11 @@ class Reader:
         return None
 
     def add(
-        self, code: str, message: str, at: str, *, hint: str = "", on_key: bool = False
+        self, code: str, message: str, at: str, *, hint: str = "", severity: str = "", **more: Any
     ) -> None:
-        self.findings.append(Finding(code, message, at, help=hint, on_key=on_key))
+        """Notes a finding; `severity` is another than that of the rule, `more` are other fields."""
+        finding = Finding(code, message, at, help=hint, **more)
+        self.findings.append(regraded(finding, severity) if severity else finding)
 
     def no_json(self, code: str, subject: str, text: str, at: str, fault: Fault) -> None:
         """Notes a text that is no JSON, at the character where it is not."""
@@ -178,9 +180,8 @@ class Reader:
         if isinstance(content, str):
             return (Text(content, at),), (), ()
         if not isinstance(content, list):
-            self.add(
-                "MYP104", f'"{key}" must be a string or a list of parts, got {kind_of(content)}', at
-            )
+            problem = f'"{key}" must be a string or a list of parts, got {kind_of(content)}'
+            self.add("MYP104", problem, at)
             return None
         texts: list[Text] = []
         media: list[JsonValue] = []
@@ -202,12 +203,9 @@ class Reader:
                 self.called += self.json_calls(text, f"{here}/{field}")
                 continue
             if not isinstance(text, str) or (kind != "text" and kind not in _THOUGHT):
-                kind_text = "without a type" if kind is None else f"of type {kind!r}"
-                self.add(
-                    "MYP104",
-                    f'expected a part {{"type": "text", "text": "..."}}, got one {kind_text}',
-                    here,
-                )
+                problem = 'expected a part {"type": "text", "text": "..."}, got one '
+                problem += "without a type" if kind is None else f"of type {kind!r}"
+                self.add("MYP104", problem, here)
                 return None
             weight = None
             used = {"type", field}
@@ -227,8 +225,8 @@ class Reader:
             return "text"
         why = 'the part has no "text", its text is "content": templates leave it out'
         fix = renamed(at, "content", "text", part["content"])
-        finding = Finding("MYP104", why, f"{at}/content", help='write "text"', fix=fix, on_key=True)
-        self.findings.append(regraded(finding, "warning"))
+        at, hint = f"{at}/content", 'write "text"'
+        self.add("MYP104", why, at, hint=hint, severity="warning", fix=fix, on_key=True)
         return "content"
 
     def role(self, label: str, at: str, names: Mapping[str, str]) -> None:
@@ -254,8 +252,7 @@ class Reader:
             return ()
         if not calls:
             fix = Fix("delete it", True, patch=({"op": "remove", "path": at},))
-            found = Finding("MYP125", '"tool_calls" is empty', at, fix=fix, on_key=True)
-            self.findings.append(found)
+            self.add("MYP125", '"tool_calls" is empty', at, fix=fix, on_key=True)
         out = [self.call(call, f"{at}/{i}") for i, call in enumerate(calls)]
         return tuple([call for call in out if call is not None])
 
@@ -270,11 +267,8 @@ class Reader:
             self.add("MYP104", _CALL, at)
             return None
         if wrapped and call.get("type") not in (None, "function"):
-            self.add(
-                "MYP104",
-                f'the type of a call must be "function", got {str(call["type"])[:40]!r}',
-                f"{at}/type",
-            )
+            problem = f'the type of a call must be "function", got {str(call["type"])[:40]!r}'
+            self.add("MYP104", problem, f"{at}/type")
         self.form_of_call(call, at, wrapped=wrapped)
         if wrapped:
             self.extra("tool_calls", call, {"id", "type", "function"}, _OF_CALL, at)

@@ -12,6 +12,7 @@ ValueError: tools that the format cannot declare, messages that it has no place 
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -92,8 +93,7 @@ class Renderer:
 
     def render_ids(self, messages: Messages, **options: Any) -> list[int]:
         """Returns the ids of a conversation; options are those of `render`."""
-        ids: list[int] = self.render(messages, **options).token_ids
-        return ids
+        return list(self.render(messages, **options).token_ids)
 
     def parse_response(
         self, token_ids: Sequence[int], *, tools: Tools = None, prompt_ids: Sequence[int] = ()
@@ -142,13 +142,11 @@ class Renderer:
             self.effective_thinking_retention, list(new_messages)
         ):
             return None
-        try:
+        with suppress(ValueError):
             out = extend(self._prompter, ids, new_messages, self._options)
-        except ValueError:
-            return None
-        if out.kept < len(ids):
-            return None
-        return self._tokens(out.ids, out.message_indices, new_messages, [], [])
+            if out.kept == len(ids):
+                return self._tokens(out.ids, out.message_indices, new_messages, [], [])
+        return None
 
     def _tokens(
         self, ids: list[int], indices: list[int], messages: Messages, *masks: list[bool]

@@ -191,8 +191,12 @@ class DeltaReader:
         """Returns the end of the open call, whose closing tag is `tag`; "" if it has none."""
         assert self._opener is not None
         opener, body, self._opener, self._stream = self._opener, "".join(self._buffer), None, None
-        raw, kind = opener.text + body + tag, self._blocks.table.terminals[opener.terminal].body
-        parsed = read_body(body, kind, self._blocks.table.literals, Place())
+        table, calling = self._blocks.table, self.format.calls
+        raw, kind = opener.text + body + tag, table.terminals[opener.terminal].body
+        parsed = read_body(body, kind, table.literals, Place())
+        if cut and parsed.text is not None:  # what ends the answer may end a call, and is not shown
+            ends = [set(t.ends) for t in table.terminals.values() if not calling.isdisjoint(t.ends)]
+            cut = all(calling >= kinds for kinds in ends)
         calls, status = list[Call](), "unclosed_block"
         if not cut and parsed.text is not None:
             calls = calls_in(parsed.value, kind, opener.attrs, self._types)

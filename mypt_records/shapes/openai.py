@@ -10,7 +10,6 @@ from mypt_records.chat import MEDIA, ROLES, Call, Chat, JsonValue, Message, Text
 from mypt_records.reading import Reader, below, filled
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.bodies.strict_json import kind_of
-from mypt_spec.findings import Finding, regraded
 
 ABOUT = "OpenAI records (messages)"
 PROMPT = 'begin "messages" with {"role": "system", "content": "..."}'
@@ -66,8 +65,7 @@ def read(record: dict[str, Any]) -> Chat:
     tools = reader.tools(record.get("tools"), "/tools")
     if not isinstance(parallel := record.get("parallel_tool_calls"), bool | None):
         message = f'"parallel_tool_calls" must be true or false, got {kind_of(parallel)}'
-        finding = Finding("MYP104", message, "/parallel_tool_calls")
-        reader.findings.append(regraded(finding, "warning"))
+        reader.add("MYP104", message, "/parallel_tool_calls", severity="warning")
     used, top_keys = ["messages", "system"], TOP
     if tools is None and "tools" not in record:
         tools = reader.tools(record.get("functions"), "/functions")
@@ -149,9 +147,9 @@ def _thoughts(
 def _check_duplicate(older: Call, calls: tuple[Call, ...], reader: Reader) -> None:
     """Notes a call of `function_call` beside `tool_calls`; the same call is no error."""
     message = 'the call is given twice, in "function_call" and "tool_calls"'
-    finding = Finding("MYP334", message, older.at, help='keep "tool_calls" alone', on_key=True)
     same = len(calls) == 1 and _call_data(older) == _call_data(calls[0])
-    reader.findings.append(regraded(finding, "warning") if same else finding)
+    hint, severity = 'keep "tool_calls" alone', "warning" if same else ""
+    reader.add("MYP334", message, older.at, hint=hint, severity=severity, on_key=True)
 
 
 def _call_data(call: Call) -> tuple[str, Any]:

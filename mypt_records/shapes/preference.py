@@ -13,7 +13,6 @@ from mypt_records.chat import MEDIA, SPOKEN_KEYS, Chat, Message
 from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca, sharegpt
 from mypt_records.shapes.completion import as_turns
-from mypt_spec.findings import Finding, regraded
 
 ABOUT = "preference records (chosen, rejected)"
 PROMPT = 'add a top-level "system"'
@@ -66,29 +65,25 @@ def read(record: dict[str, Any]) -> Chat:
         question, chosen = [*question, *chosen[:start]], chosen[start:]
     texts = ["".join(map(_all_of, side)) for side in (chosen, rejected)]
     hint, why = "drop the record, or restore the answer that was worse", "is the chosen one"
+    close = abs(len(texts[0]) - len(texts[1])) < _CLOSE
     if chosen and texts[0] == texts[1]:
         reader.add("MYP129", f"the rejected answer {why}", f"/{used[-1]}", hint=hint)
-    elif (
-        chosen and abs(len(texts[0]) - len(texts[1])) < _CLOSE and bare(texts[0]) == bare(texts[1])
-    ):
-        why += ", but for white space and case"
-        found = Finding("MYP129", f"the rejected answer {why}", f"/{used[-1]}", help=hint)
-        reader.findings.append(regraded(found, "info"))
+    elif chosen and close and bare(texts[0]) == bare(texts[1]):
+        problem = f"the rejected answer {why}, but for white space and case"
+        reader.add("MYP129", problem, f"/{used[-1]}", hint=hint, severity="info")
     kinds = {isinstance(record[key], str) for key in used[-2:] if key != "messages"}
     if chosen and rejected and len(kinds) == 2:
         fault = f'"{used[-2]}" and "{used[-1]}" must both be texts, or both messages'
-        found = Finding("MYP104", fault, f"/{used[-1]}", help="write both as messages")
-        reader.findings.append(regraded(found, "warning"))
+        hint = "write both as messages"
+        reader.add("MYP104", fault, f"/{used[-1]}", hint=hint, severity="warning")
     same = _alike(chosen, rejected)
     asked = [side[same] for side in (chosen, rejected) if len(side) > same + 1]
     if len(asked) == 2 and all(m.role in ("system", "developer", "user") for m in asked):
         hint = "give both answers to the same question"
         reader.add("MYP261", "the rejected answer is to another question", asked[1].at, hint=hint)
     if rejected and chosen and rejected[-1].role == "user" != chosen[-1].role:
-        hint = "end it with the worse answer"
-        reader.add(
-            "MYP252", "the rejected messages end with a question", rejected[-1].at, hint=hint
-        )
+        problem, hint = "the rejected messages end with a question", "end it with the worse answer"
+        reader.add("MYP252", problem, rejected[-1].at, hint=hint)
     if _repeats(chosen, question):
         question = [] if _heads(chosen) else question[: _heads(question)]
     tools = reader.tools(record.get("tools"), "/tools")
@@ -96,10 +91,9 @@ def read(record: dict[str, Any]) -> Chat:
     if (tools_there or []) == (record.get("tools") or []):
         used.append("rejected_tools")
     elif keys["chosen"] == "messages" and (keys["rejected"] == _WHOLE or tools_there is not None):
-        at = "/tools" if tools_there is None else "/rejected_tools"
+        problem, at = "the rejected answer has other tools", f"/{keys['rejected']}"
         hint = 'write "tools" as "rejected_tools": ms-swift shows "rejected_messages" no others'
-        warning = Finding("MYP261", "the rejected answer has other tools", at, help=hint)
-        reader.findings.append(regraded(warning, "warning"))
+        reader.add("MYP261", problem, at, hint=hint, severity="warning")
     if (inside := _inside(record)) and tools is None:
         tools = reader.tools(inside.get("tools"), "/input/tools")
     return reader.chat(

@@ -10,7 +10,6 @@ from mypt_records.chat import MEDIA, Call, Chat, JsonValue, Message, Text
 from mypt_records.fixes import renamed
 from mypt_records.reading import Reader, below, filled
 from mypt_records.shapes import openai
-from mypt_spec.findings import Finding, regraded
 
 ABOUT = "ShareGPT records (conversations)"
 PROMPT = 'begin with {"from": "system", "value": "..."}, or add a top-level "system"'
@@ -91,8 +90,8 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
     if "value" in reader.text_keys and text_key == "content" and isinstance(item[text_key], str):
         why = f'the text of the {alias} message is under "content", that of others under "value"'
         fix = renamed(at, text_key, "value", item[text_key])
-        found = Finding("MYP103", why, f"{at}/content", help='write "value"', fix=fix, on_key=True)
-        reader.findings.append(regraded(found, "warning"))
+        place, hint = f"{at}/content", 'write "value"'
+        reader.add("MYP103", why, place, hint=hint, severity="warning", fix=fix, on_key=True)
     unread = {key for key in _TEXT if item.get(key) not in (None, "", item.get(text_key))}
     unread |= {key for key in _ROLE if key != who and item.get(key) and _role(item[key]) != role}
     reader.unknown(item, _KEYS - unread, at, f"the {alias} message", telling=True)

@@ -5,6 +5,7 @@ transformers and servers that use it. Where a block begins and ends is read off 
 """
 
 import re
+from itertools import takewhile
 from typing import Any
 
 from mypt_spec import Dialect
@@ -38,9 +39,12 @@ def response_template(dialect: Dialect) -> dict[str, Any]:
     fields["content"] = _content(layout, dialect) | _TEXT_AS_IT_IS
     fields["content"] |= {"repeats": True, "join": ""}
     defaults = {"role": "assistant"}
-    before = {
-        "".join(_pattern(table.terminals[tag]) for tag in tags) for tags, _ in openings(dialect)
-    }
+    # A thought that the prompt opens is read in the prompt.
+    kinds = layout.paths.get("thought", ())[-1:]
+    before = {_pattern(tag) for tag in table.terminals.values() if tag.before in kinds}
+    for tags, _ in openings(dialect):
+        head = takewhile(lambda tag: tag.opens not in kinds, map(table.terminals.__getitem__, tags))
+        before |= {"".join(map(_pattern, head))} - {""}
     anchor = "|".join(sorted(before, key=lambda p: (-len(p), p)))
     if not anchor:
         raise ExportError(f"{table.name}: nothing says where an answer begins")
@@ -68,16 +72,16 @@ def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
         before, after, end = map(re.escape, opener.body.argument)
         value = f"{before}(?P<key>{opener.body.names.pattern}){after}(?P<value>.*?){end}"
         field |= {"content": "xml-inline", "content_args": {"tag_pattern": value}}
-        return field | {"repeats": True, "transform": {"type": "function", "function": _FIELDS}}
-    if opener.body == "call":
+    elif opener.body == "call":
         field["open_pattern"] += r'\{"name": "(?P<name>(?:[^"\\]|\\.)*)"(?:, )?'
         args = {"tag_pattern": _MEMBER, "value_parser": {"name": "json"}}
         field |= {"content": "xml-inline", "content_args": args}
-        function = _FIELDS
     else:
-        function = {"function": _FUNCTION, "parameters": _PARAMETERS}.get(opener.body, _FIELDS)
         field["content"] = "json"
-    return field | {"repeats": True, "transform": {"type": "function", "function": function}}
+    function = {"function": _FUNCTION, "parameters": _PARAMETERS}.get(opener.body, _FIELDS)
+    transform = {"type": "function", "function": function}
+    transform |= {"id": "{id}"} if "(?P<id>" in field["open_pattern"] else {}
+    return field | {"repeats": True, "transform": transform}
 
 
 def _content(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
@@ -112,8 +116,8 @@ def _bounds(kind: str, dialect: Dialect) -> dict[str, Any]:
 def _ends(kind: str, dialect: Dialect) -> list[str]:
     """Returns patterns of the tags that end a block, or that follow one without a closing tag."""
     table, machine = dialect.table, dialect.automaton
-    patterns: set[str] = set()
-    for state, stack in open_blocks(machine, table).items():
+    patterns, inside = set[str](), open_blocks(machine, table)
+    for state, stack in inside.items():
         for name in machine.steps[state] if stack[-1:] == (kind,) else ():
             terminal = table.terminals.get(name)
             if terminal is None:
@@ -122,6 +126,8 @@ def _ends(kind: str, dialect: Dialect) -> list[str]:
                 patterns.add(_pattern(terminal))
             elif stops := stop_tags(machine, table)[state]:
                 patterns |= {f"(?={re.escape(tag)})" for tag in stops.values()}
+            elif (then := inside[machine.steps[state][name]])[: len(stack)] == stack != then:
+                continue  # a block in this one
             elif kind not in table.closers or (terminal.opens == kind and terminal.again):
                 patterns.add(f"(?={_pattern(terminal)})")
     return sorted(patterns, key=lambda p: (-len(p), p))
@@ -130,12 +136,12 @@ def _ends(kind: str, dialect: Dialect) -> list[str]:
 def _pattern(terminal: Terminal, *, captures: bool = False) -> str:
     """Returns the pattern of a tag, without white space that the system adds after it.
 
-    With `captures`, its attribute is a group.
+    With `captures`, its attributes are groups by their names.
     """
     out = ""
     for piece in terminal.stem:
         if piece.kind == "attr":
-            out += f"(?P<name>{piece.pattern})" if captures else f"(?:{piece.pattern})"
+            out += f"(?P<{piece.value}>{piece.pattern})" if captures else f"(?:{piece.pattern})"
         else:
             out += re.escape(piece.value)
     return out

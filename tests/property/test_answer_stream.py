@@ -186,6 +186,17 @@ def test_what_is_no_call_is_told(text: str, content: str, statuses: list[str]) -
     assert (told["content"], told["statuses"]) == (content, statuses)
 
 
+def test_calls_of_an_answer_whose_stop_token_is_not_shown() -> None:
+    """In Mistral's format it ends the list of calls, too; a list that is cut is no call."""
+    dialect, prompt, _, text = answers("mistral")["pair"]
+    for cut, count in ((len("</s>"), 2), (len("]</s>"), 0)):
+        stream = AnswerStream(dialect, prompt)
+        stream.push_text(text[:-cut])
+        stream.end()
+        assert len(stream.message.get("tool_calls", ())) == count
+        assert [call.status for call in stream.calls] == (["ok"] * count or ["unclosed_block"])
+
+
 def test_ids_without_meaning_and_bytes() -> None:
     stream = AnswerStream(mypt_spec.dialect("chatml"))
     with pytest.raises(ValueError, match="means nothing"):
