@@ -7,15 +7,13 @@ they should have been.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
-from functools import lru_cache
 from typing import Any
 
 from mypt_records.chat import Call, Chat, JsonText, JsonValue, Message, Text, Tool
 from mypt_records.fixes import renamed, replaced
 from mypt_spec.bodies.strict_json import Fault, escape, kind_of, loads
 from mypt_spec.extra_keys import is_metadata, noted
-from mypt_spec.findings import Finding, Fix, regraded
+from mypt_spec.findings import Finding, Fix, closest, regraded
 from mypt_spec.record_schema import PARTS, WEIGHT, WEIGHT_HELP, wrong_weight
 
 MEDIA = frozenset({
@@ -413,12 +411,7 @@ def below(at: str, key: str) -> str:
 
 def closest_key(key: str, keys: tuple[str, ...]) -> str:
     """Returns the known key that is most like another; empty where none is."""
-    return _closest(key, keys) if len(key) <= 60 else ""
-
-
-@lru_cache(maxsize=1000)  # the same mistake is made on many lines
-def _closest(key: str, keys: tuple[str, ...]) -> str:
-    return next(iter(get_close_matches(key, keys, n=1, cutoff=0.75)), "")
+    return closest(key, keys, 0.75) if len(key) <= 60 else ""
 
 
 def _last(at: str) -> str:

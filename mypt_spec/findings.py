@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -142,3 +143,11 @@ def registers(checks: dict[str, _C]) -> Callable[[str], Callable[[_C], _C]]:
         return register
 
     return check
+
+
+@lru_cache(maxsize=1000)  # the same mistake is made on many lines
+def closest(word: str, words: tuple[str, ...], cutoff: float) -> str:
+    """Returns the word that is most like another, empty where none is as much as `cutoff`."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, words, n=1, cutoff=cutoff)), "")

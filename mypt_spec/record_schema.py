@@ -33,8 +33,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mypt_spec.bodies.strict_json import (
@@ -49,7 +47,7 @@ from mypt_spec.bodies.strict_json import (
     with_article,
 )
 from mypt_spec.extra_keys import is_metadata, noted
-from mypt_spec.findings import Finding, Fix
+from mypt_spec.findings import Finding, Fix, closest
 
 STRING, NAME, OBJECT = "string", "name", "object"
 JSON, LIST, LANGUAGE = "JSON value", "array", "language"
@@ -366,12 +364,7 @@ class _Checker:
 
 def _close_match(word: str, words: tuple[str, ...]) -> str:
     """Returns the known word that is most like another; empty where none is."""
-    return _closest(word, words) if len(word) <= _WORD else ""
-
-
-@lru_cache(maxsize=1000)  # the same mistake is made on many lines
-def _closest(word: str, words: tuple[str, ...]) -> str:
-    return next(iter(get_close_matches(word, words, n=1, cutoff=0.7)), "")
+    return closest(word, words, 0.7) if len(word) <= _WORD else ""
 
 
 def metadata(item: dict[str, Any]) -> dict[str, Any]:

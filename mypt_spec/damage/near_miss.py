@@ -11,10 +11,10 @@ NearMiss(text='<myPT_tool_call>', tag='<myPT_toolcall>', start=4, end=20)
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
 
+from mypt_spec.findings import closest
 from mypt_spec.table import TokenTable, pattern
 
 _MAX = 60
@@ -127,9 +127,9 @@ def _closest_tag(text: str, tags: tuple[str, ...]) -> str:
     for tag, theirs in letters.items():
         if mine == theirs and len(theirs) > 1:  # `<b>` is a word
             return tag
-    some = [theirs for theirs in letters.values() if len(theirs) >= _SHORT or bars]
-    close = get_close_matches(mine, some, n=1, cutoff=_CUTOFF)
-    return next((t for t, theirs in letters.items() if close and theirs == close[0]), "")
+    some = tuple([theirs for theirs in letters.values() if len(theirs) >= _SHORT or bars])
+    close = closest(mine, some, _CUTOFF)
+    return next((t for t, theirs in letters.items() if close and theirs == close), "")
 
 
 @lru_cache(maxsize=32)
@@ -143,8 +143,8 @@ def _attributed(text: str, tags: tuple[str, ...]) -> str:
     """Returns the tag with attributes whose first word is almost that of `text`."""
     words = {_letters(t.split()[0]): t for t in tags}
     first = _letters(re.split(r"(?<=\w)[ =>]", text)[0])
-    close = get_close_matches(first, words, n=1, cutoff=_CUTOFF)
-    return words[close[0]] if close and not text.startswith("</") else ""
+    close = closest(first, (*words,), _CUTOFF)
+    return words[close] if close and not text.startswith("</") else ""
 
 
 def _letters(tag: str) -> str:
