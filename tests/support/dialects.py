@@ -75,3 +75,6 @@ def smallest_cover(columns: Mapping[str, Collection[object]]) -> tuple[str, ...]
 ALL = tuple(mypt_spec.dialects())
 COVER = smallest_cover({name: features(name) for name in ALL})
 DIALECTS = either(COVER, ALL)
+# For long tests of what formats have in common: calls one by one, in lists, and up to the next tag;
+# tags of one id, and of text.
+FEW = either(("harmony", "mistral-v13", "mypt", "usf-omega"), ALL)

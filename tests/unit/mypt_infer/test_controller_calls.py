@@ -21,6 +21,7 @@ from mypt_infer.controller.turn import STOPPED
 from mypt_spec.bodies.json_body import calls_of
 from tests.support import scripted
 from tests.support.build import call
+from tests.support.dialects import FEW
 from tests.support.examples import either
 from tests.support.scripted import ends_of_calls, ids_of, only, text_of, tools_of, turn_end
 
@@ -61,6 +62,7 @@ SCRIPTS = {
 CALLS = dict.fromkeys(SCRIPTS, 2) | dict.fromkeys(
     ("usf-omega", "mistral", "mistral-v13", "qwen3"), 3
 )
+CUT = [name for name in SCRIPTS if name in FEW]
 # Turns are stopped after each id in `thorough`, and else after one in so many.
 STEP = either(7, 1)
 
@@ -141,7 +143,7 @@ def stops(dialect: str) -> Iterator[Controller]:
         yield controller_of(dialect, ids, context_length=length)
 
 
-@pytest.mark.parametrize("dialect", SCRIPTS)
+@pytest.mark.parametrize("dialect", CUT)
 def test_a_call_that_is_cut_is_told_wherever_a_turn_stops(dialect: str) -> None:
     """And some of the conversations go on."""
     ends: list[str] = []
@@ -174,7 +176,7 @@ def test_results_that_are_not_had_are_errors(dialect: str) -> None:
     assert (STOPPED in text_of(controller)) == needs_text
 
 
-@pytest.mark.parametrize("dialect", SCRIPTS)
+@pytest.mark.parametrize("dialect", CUT)
 @pytest.mark.parametrize("how", ["cancel", "close", "throw"])
 def test_a_call_that_is_cut_is_told_whoever_stops_it(dialect: str, how: str) -> None:
     ids = script_of(dialect)

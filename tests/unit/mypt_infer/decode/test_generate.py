@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from mypt_infer.decode import BudgetError, Decoder, PromptError
-from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
+from tests.support.decoding import TOOLS, complete, decoder, prompt
+from tests.support.dialects import FEW
 from tests.support.examples import either
 from tests.support.tolerance import assert_close, forward_terms, is_close
 
@@ -84,7 +85,7 @@ def test_it_is_the_llama_that_others_know(tmp_path: Path) -> None:
     assert_close(logits, wanted, terms=forward_terms(config, 9))
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", FEW)
 def test_random_weights_at_every_budget(name: str) -> None:
     """Hot sampling from random weights: all rows legal and complete, whatever the budget."""
     made = decoder(name, think=5, call=64)

@@ -11,6 +11,7 @@ from mypt_infer.decode import Decoder
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
 from tests.support.decoding import DIALECTS, decoder, prompt
+from tests.support.dialects import FEW
 from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
@@ -70,7 +71,7 @@ def naive(made: Decoder, ids: list[int], seed: object, sampling: Sampling) -> li
     return out
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", FEW)
 def test_every_reader_draws_the_same_tokens(name: str) -> None:
     """A batch of rows, and the source of a controller, one token at a time, without jumps."""
     made, model = decoder(name), plain(logits_of, SIZE)

@@ -20,7 +20,6 @@ from mypt_spec.table import CALLS, LISTS
 from tests.support.decoding import (
     CALL,
     CALLERS,
-    DIALECTS,
     TOOLS,
     complete,
     decoder,
@@ -28,6 +27,7 @@ from tests.support.decoding import (
     in_call,
     prompt,
 )
+from tests.support.dialects import FEW
 from tests.support.examples import either
 
 ARGUMENTS: list[tuple[str, dict[str, Any]]] = [
@@ -82,7 +82,7 @@ def test_a_call_is_spelled_as_the_encoder_spells_it(name: str, engine: str) -> N
         assert passes < 0.8 * len(ids) or name in ("praxis", "mypt-3b")
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", FEW)
 def test_what_is_forced_has_no_alternative(name: str) -> None:
     """Each id that is allowed instead begins as the forced text does, or is the beginning of it."""
     made, alternatives = decoder(name), 0
@@ -109,7 +109,7 @@ def test_what_is_forced_has_no_alternative(name: str) -> None:
     assert alternatives or name not in CALLERS
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
 def test_budgets_hold_with_jumps(name: str, engine: str) -> None:
     made = decoder(name, engine=engine)

@@ -18,6 +18,7 @@ from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_infer.decode.compile.token_classes import token_classes
 from mypt_spec.memo import Memo
 from tests.support.decoding import CALLERS, TOOLS
+from tests.support.dialects import FEW
 from tests.support.large_tools import many_tools
 
 
@@ -47,7 +48,7 @@ def check_equal(joined: Tables, whole: Tables) -> None:
     assert len(set(pair.values())) == len(pair)
 
 
-@pytest.mark.parametrize("name", CALLERS)
+@pytest.mark.parametrize("name", [name for name in CALLERS if name in FEW])
 def test_joined_tables_are_those_of_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In whatever order."""
     dialect, declared = mypt_spec.dialect(name), declare(TOOLS)

@@ -25,7 +25,8 @@ from mypt_infer.decode.llguidance.grammar import EngineError
 from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.lexer import lex_ids
 from mypt_spec.states import calling_blocks, open_blocks
-from tests.support.decoding import DIALECTS, TOOLS, complete, prompt, walk
+from tests.support.decoding import TOOLS, complete, prompt, walk
+from tests.support.dialects import FEW
 from tests.support.examples import either
 from tests.support.scripted import ids_of
 
@@ -72,7 +73,7 @@ def answers(of: Decoder, before: list[int], new: list[int]) -> list[str]:
 
 
 EACH = [
-    *((name, "regex") for name in DIALECTS),
+    *((name, "regex") for name in FEW),
     *((name, way) for name in ("gabgpt", "mypt", "praxis") for way in ("schema", "lark", "any")),
 ]
 

@@ -11,7 +11,8 @@ import pytest
 import mypt_spec
 from mypt_infer.decode import Decoder
 from tests.support.build import assistant, chat, user
-from tests.support.decoding import DIALECTS, complete, decoder, prompt
+from tests.support.decoding import complete, decoder, prompt
+from tests.support.dialects import FEW
 from tests.support.example_files import loaded
 from tests.support.scripted import ids_of
 from tests.support.tolerance import assert_close, forward_terms, is_close
@@ -81,7 +82,7 @@ def test_why_an_answer_is_not_legal(text: str, result: str) -> None:
         assert alone(writes(text), prompts, made, **how) == [result]
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", FEW)
 def test_random_weights_are_legal_only_under_the_constraint(name: str) -> None:
     prompts = accepted([decoder(name).ids_of(prompt(name))] * 4, decoder(name))
     assert None not in prompts

@@ -16,16 +16,20 @@ from mypt_infer.run_format import format_of  # noqa: E402
 from tests.support.dialects import DIALECTS  # noqa: E402
 from tests.support.examples import either  # noqa: E402
 from tests.support.serving import FIND, HI, NAME, Running, ask, running, service  # noqa: E402
+from tests.support.vocabulary import small  # noqa: E402
 
 pytestmark = pytest.mark.numeric
 
 THINKERS = [name for name in mypt_spec.dialects() if format_of(name).thinking]
+THINKING = (1, 4, 5)  # of these seeds, one or two think in each dialect of the quick suite
 IDS = {"return_token_ids": True}
 
 
 @pytest.fixture(scope="module", params=[name for name in THINKERS if name in DIALECTS])
 def server(request: Any) -> Iterator[Running]:
-    with running(service(request.param, new_tokens=160)) as server:
+    with running(
+        service(either(small, mypt_spec.dialect)(request.param), new_tokens=160)
+    ) as server:
         yield server
 
 
@@ -83,7 +87,7 @@ def test_a_budget_of_zero_is_an_effort_of_none(server: Running, client: Any) -> 
 
 def test_a_budget_does_not_show_before_it_binds(server: Running, client: Any) -> None:
     thoughtful = 0
-    for seed in range(either(2, 24)):
+    for seed in either(THINKING, range(24)):
         free = answer_of(client, server, {}, seed=seed)
         count = thought_ids(server, free)
         thoughtful += count > 0
@@ -145,7 +149,7 @@ def test_thoughts_are_streamed_under_both_names(client: Any, server: Running) ->
     name = server.service.dialect.name
     messages = HI[1:] if name == "gabgpt" else HI
     seen = False
-    for seed in range(either(2, 8)):
+    for seed in either(THINKING, range(8)):
         whole = ask(client, messages=messages, seed=seed).choices[0].message
         chunks = client.chat.completions.create(
             model=NAME, messages=messages, seed=seed, stream=True
