@@ -149,7 +149,7 @@ class AdapterScan:
             line = json.dumps(piece.record).encode()
             if self.checker.line(line, row=2, filename=""):
                 return -1
-        return self._counted(piece.content) - self._counted(piece.notes) - len(piece.notes)
+        return unescaped_quotes(self.encode(piece.content)) // 2
 
     def _values_are_clean(self, block: _Block, i: int) -> bool:
         """Returns whether all values of a line, looked at by themselves, are clean."""
@@ -167,36 +167,36 @@ class AdapterScan:
         """
         more = block.splits.more
         values: list[Any] = []
-        quoted: list[Any] = []
+        uncounted = 0  # quotes, in texts
         tools: list[Any] = []
         calling: list[Split] = []
         for i in lines:
             split, (_, new) = more[i], block.tools.get(i, _NO_TOOLS)
             values += split.values
-            quoted += split.quoted
+            uncounted += split.quoted
             if new is not None:
                 tools.append(new)
             else:
                 calling.append(split)
         if not proved and not self.tools.fit(calling):
             return -1
-        if not (values or quoted or tools):
+        if not (values or tools):
             return 0
         in_values, in_tools = written(values), written(tools)
         if not proved and self.chats is not None:
             from mypt_records.checks.arguments import ODD_ARGUMENT
 
-            if ODD_ARGUMENT.search(in_values) or ODD_ARGUMENT.search(self.encode(quoted)):
+            if ODD_ARGUMENT.search(in_values):
                 return -1
         if not proved:
-            every = b"\n".join([in_values, in_tools, self.encode(quoted)])
+            every = b"%b\n%b" % (in_values, in_tools)
             if not self.texts.in_json or not self.texts.are_clean_in(
-                every, lambda: [values, quoted, self.decode(in_tools)]
+                every, lambda: [values, self.decode(in_tools)]
             ):
                 return -1
             if tools and not self.tools.come_back(in_tools):
                 return -1
-        return (unescaped_quotes(in_values) + unescaped_quotes(in_tools)) // 2
+        return (unescaped_quotes(in_values) + unescaped_quotes(in_tools) - uncounted) // 2
 
     def _doubtful(self, texts: list[str]) -> list[int]:
         """Returns the numbers of texts that may not be clean."""
@@ -211,6 +211,3 @@ class AdapterScan:
             again = self.texts.doubtful([core for _, core in cores])
             doubtful += [cores[n][0] for n in again]
         return doubtful + self.chats.doubtful(texts) if self.chats is not None else doubtful
-
-    def _counted(self, value: Any) -> int:
-        return unescaped_quotes(self.encode(value)) // 2

@@ -9,7 +9,7 @@ put before the checker, once, beside the shortest chat that there is.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import product, repeat
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -86,9 +86,8 @@ class CleanTools:
             if plain is None:
                 strings, names = verdict or (-1, _NONE)
             else:
-                names = plain[1]
-                bound = called and self.binds
-                if bound and not self._prove(*_paired(split), Declared(tools, plain[1])):
+                names, known = plain[1], Declared(tools, plain[1])
+                if called and self.binds and not self._prove(called, split.values, known):
                     return -1, None
         if tools is not None or declared:
             for name in called:
@@ -129,10 +128,9 @@ class CleanTools:
         groups: dict[bytes, tuple[list[str], list[dict[str, Any]]]] = {}
         for split in splits if self.binds else ():
             if split.called and split.tools is not None:
-                called, arguments = _paired(split)
                 names, every = groups.setdefault(split.tools, ([], []))
-                names += called
-                every += arguments
+                names += split.called
+                every += split.values
                 if len(names) != len(every):
                     return False
             elif split.called and self.tagged:
@@ -322,11 +320,3 @@ def _listed(raw: bytes) -> list[Any]:
     except (ValueError, RecursionError):
         return []
     return tools if isinstance(tools, list) else []
-
-
-def _paired(split: Split) -> tuple[Sequence[str], Arguments]:
-    """Returns the name of the tool of each call of a line, and its arguments if all are known."""
-    if split.values and split.quoted:  # which are whose is not known
-        pairs = [*product({*split.called}, [*split.values, *split.quoted])]
-        return [name for name, _ in pairs], [arguments for _, arguments in pairs]
-    return split.called, split.values or split.quoted

@@ -39,6 +39,7 @@ from msgspec import UNSET, UnsetType
 
 from mypt_lint.fast.clean_shapes import CleanShapes
 from mypt_lint.fast.layout import BITS, STRINGS, Layout, Rows, noted
+from mypt_spec.bodies.plain_schema import nested
 from mypt_spec.record_schema import (
     JSON,
     LANGUAGE,
@@ -301,15 +302,7 @@ def _struct(
     )
 
 
-def _nested(depth: int) -> Any:
-    """Returns the type of JSON values that are nested at most so deep."""
-    if not depth:
-        return str | int | float | bool | None
-    inner = _nested(depth - 1)
-    return str | int | float | bool | dict[str, inner] | list[inner] | None  # type: ignore[valid-type]
-
-
-_VALUE: Any = _nested(DEPTH)
+_VALUE: Any = nested(DEPTH, str | int | float | bool | None)
 _TYPES: dict[str, Any] = {
     STRING: str,
     NAME: str,

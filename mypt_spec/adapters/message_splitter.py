@@ -44,7 +44,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from mypt_spec.adapters.message_shape import NULLABLE
 from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter, WholeRecord, shallow
 from mypt_spec.bodies.call_tags import BareKeys
-from mypt_spec.bodies.definitions import come_back, layout_of, write_definitions, write_indented
+from mypt_spec.bodies.definitions import layout_of, write_definitions, write_indented
 from mypt_spec.bodies.plain_schema import arguments
 from mypt_spec.bodies.strict_json import loads
 from mypt_spec.record_schema import WEIGHT, is_free_weight
@@ -260,7 +260,8 @@ class MessageSplitter(Splitter):
                 null = tools if tools is None else tools == _NULL
                 skeleton: list[Any] = [null, options, record.language]
                 # What is made for each line takes time: there are lists only where there are calls.
-                values = quoted = names = _NONE
+                values = names = _NONE
+                quoted = 0
                 add = skeleton.append
                 notes = self._notes(record, add) if learnt else _NONE
                 # The numbers of ids, and of names of tools, of one piece of the record.
@@ -308,7 +309,7 @@ class MessageSplitter(Splitter):
                                 raise WholeRecord
                             add(type(calls))
                             if calls and values is _NONE:
-                                values, quoted, names = [], [], []
+                                values, names = [], []
                             for call in calls or _NONE:
                                 function, ident = call.function, call.id
                                 name, arguments = function.name, function.arguments
@@ -329,7 +330,9 @@ class MessageSplitter(Splitter):
                                     skeleton += ident, call.type, name, _OBJECT
                                     continue
                                 if arguments[:1] == "{":
-                                    quoted.append(_unquoted(arguments))
+                                    value, quotes = _unquoted(arguments)
+                                    values.append(value)
+                                    quoted += quotes
                                     arguments = _QUOTED
                                 skeleton += ident, call.type, name, arguments
                     elif kind is result:
@@ -441,10 +444,6 @@ class MessageSplitter(Splitter):
             return write_indented(tools, self.table.literals)
         return write_definitions(tools, self.tools_body, self.table.literals)
 
-    def tools_come_back(self, tools: Any, text: str, *, lossless: bool) -> bool:
-        """Returns whether the text of tools can be read; with `lossless`, whether it says all."""
-        return bool(self.tools_body) and come_back(tools, self.tools_body, text, lossless)
-
 
 def begins(roles: list[str]) -> list[int]:
     """Returns the numbers of the messages of these roles that begin pieces."""
@@ -478,12 +477,12 @@ def bare_message(message: dict[str, Any]) -> dict[str, Any]:
     return message | {"tool_calls": bare} if bare else message
 
 
-def _unquoted(text: str) -> Any:
-    """Returns the arguments in a JSON text; raises for those that have a key twice."""
-    value = _decode(text)
-    if _quotes(text) != _quotes(encode_value(value).decode()):
+def _unquoted(text: str) -> tuple[Any, int]:
+    """Returns the arguments in a JSON text and its quotes; raises for a key that is there twice."""
+    value, quotes = _decode(text), _quotes(text)
+    if quotes != _quotes(encode_value(value).decode()):
         raise WholeRecord
-    return value
+    return value, quotes
 
 
 def _add_texts(message: Any, add: _Add, free: _Add) -> None:

@@ -17,6 +17,7 @@ from functools import singledispatch
 from typing import Any, NamedTuple
 
 from mypt_spec.adapters.base import Adapter
+from mypt_spec.bodies.definitions import come_back
 
 METADATA_DEPTH = 6
 
@@ -25,8 +26,8 @@ class Split(NamedTuple):
     """The values of a record, besides texts, that any clean value can replace.
 
     - `notes`: values of metadata, and of keys that may be null, of which rules see nothing.
-    - `values`: JSON values of which rules see only whether their strings are clean. `quoted` are
-      such values, too, in texts.
+    - `values`: the arguments of each call, of which rules see only whether their strings are clean,
+      and whether they fit their tool. `quoted` is how many quotes those have that are in texts.
     - `tools`: the definitions of tools, as JSON; None without any. Of these, rules see no more than
       whether they are clean by themselves, beside one question and its answer.
     - `called`: the names of the tools that are called.
@@ -34,7 +35,7 @@ class Split(NamedTuple):
 
     notes: Sequence[Any] = ()
     values: Sequence[Any] = ()
-    quoted: Sequence[Any] = ()
+    quoted: int = 0
     tools: bytes | None = None
     called: Sequence[str] = ()
 
@@ -56,14 +57,10 @@ class Splits(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A piece of a skeleton: a record that is clean where the piece is, and the strings it adds.
-
-    These are the strings in `content`, without those of the metadata values `notes` and their keys.
-    """
+    """A piece of a skeleton: a record that is clean where it is, and what has its strings."""
 
     record: dict[str, Any] | None  # None: the piece is judged with the pieces after it
     content: Any
-    notes: Sequence[Any] = ()
 
 
 class WholeRecord(Exception):
@@ -98,7 +95,7 @@ class Splitter:
 
     def tools_come_back(self, tools: Any, text: str, *, lossless: bool) -> bool:
         """Returns whether a text of tools can be read; with `lossless`, whether it says it all."""
-        return False
+        return come_back(tools, self.tools_body, text, lossless)
 
 
 @singledispatch

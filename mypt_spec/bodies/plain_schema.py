@@ -32,11 +32,11 @@ _Word = Literal["array", "boolean", "integer", "null", "number", "object", "stri
 _encode = msgspec.json.Encoder().encode
 
 
-def nested(depth: int) -> Any:
-    """Returns the type of plain JSON values that nest so deep."""
-    kind: Any = Scalar
+def nested(depth: int, scalar: Any = Scalar) -> Any:
+    """Returns the type of JSON values that nest so deep, by default plain ones."""
+    kind: Any = scalar
     for _ in range(depth):
-        kind = Scalar | list[kind] | dict[str, kind]
+        kind = scalar | list[kind] | dict[str, kind]
     return kind
 
 

@@ -247,6 +247,13 @@ def bare(record: Any, key: str = "functions") -> Any:
     return others | {key: [tool["function"] for tool in record["tools"]]}
 
 
+def said(more: Any) -> Any:
+    """Returns a record whose answer is an item, which has more keys."""
+    return chat(
+        user("Hello"), {"role": "assistant", "contents": [{"type": "text", "text": "A"} | more]}
+    )
+
+
 def pair(chosen: Any, rejected: Any) -> Any:
     answers = {"chosen": chosen, "rejected": rejected}
     return chat(user("Hello"), **{k: {"role": "assistant", **v} for k, v in answers.items()})
@@ -257,6 +264,7 @@ CLEAN = [
     {k: v for k, v in exchange(arguments={"a": "x", "b": [{"c": "y"}]}).items() if k != "tools"},
     exchange(thinking_budget=6), exchange(thinking_budget=10), exchange(json_mode=False), exchange(response_format={"type": "text"}), exchange(_n=[1]), exchange(_n="x"),
     bare(exchange()), bare(exchange(), "tools"), exchange(arguments={"q": " ", "n": -(2**50)}),
+    said({}), said({}) | {"_n": 1},
     pair({"content": "A"}, {"content": "B"}), pair({"content": "A", "reasoning": "B"}, {"content": "B", "reasoning": "A", "_n": 1}),
 ]  # fmt: skip
 ALIKE = [  # as one of the above, but for what only a closer look shows
@@ -268,6 +276,7 @@ ALIKE = [  # as one of the above, but for what only a closer look shows
     bare(exchange(arguments={"q": 1})), bare(exchange(name="g")), exchange() | {"functions": [TOOL]}, exchange() | {"tools": []}, exchange() | {"tools": [TOOL, TOOL]},
     exchange() | {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "objects"}}}]}, exchange(response_schema={"type": "object"}),
     pair({"tool_calls": [call("f", {"q": 1}, id="a")]}, {"tool_calls": [call("f", {"q": 1}, id="a")]}),
+    said({"_n": 1}), said({"_mypt_lint": 1}), said({"_n": "x"}),
     exchange(response_format={"type": "txt"}), exchange(reasoning_effort="none"), exchange(search_enabled=1), exchange(label=None), exchange(x=1),
     pair({"content": "A"}, {"content": "A"}), pair({"content": "A"}, {"content": "A", "_n": 1}), pair({"content": "A"}, {"contents": [{"type": "text", "text": "A"}]}),
     pair({"content": "A", "reasoning": "B"}, {"reasoning": "B", "content": "A"}),

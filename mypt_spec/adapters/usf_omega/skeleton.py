@@ -9,8 +9,8 @@ their tool.
         {"id": "c1", "function": {"name": "f", "arguments": {"q": "x"}}}]}], "_n": 1}
 
 has the skeleton `{"messages": [{"role": "user", "content": ""}, {"role": "assistant", "tool_calls":
-[{"id": "0", "function": {"name": "1", "arguments": 0}}]}], "_n": 0}`, the texts "Hi", "c1" and "f",
-the arguments, and the metadata value 1. 0 and 1 are the first and second id or name.
+[{"id": "0", "function": {"name": "1", "arguments": 0}}]}]}`, the texts "Hi", "c1" and "f", the
+arguments, and the metadata value 1. 0 and 1 are the first and second id or name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from mypt_spec.adapters.splitter import (
     WholeRecord,
     shallow,
 )
-from mypt_spec.bodies.definitions import come_back
 from mypt_spec.bodies.plain_schema import arguments
 from mypt_spec.bodies.typescript import write_namespace
 
@@ -72,7 +71,7 @@ class RecordSplitter(Splitter):
                 walk, skeleton = self._walk(_decode(raw))
                 key = blake2b(_encode(skeleton), digest_size=20).digest()
                 out.texts.extend(walk.texts)
-                out.more[i] = Split(walk.metadata, walk.values, (), walk.tools, walk.called)
+                out.more[i] = Split(walk.metadata, walk.values, 0, walk.tools, walk.called)
             except _FAULTS:
                 pass  # the checker has words for it
             out.keys.append(key)
@@ -93,14 +92,11 @@ class RecordSplitter(Splitter):
 
     def pieces(self, raw: bytes) -> list[Piece]:
         """Returns the record as a whole."""
-        walk, skeleton = self._walk(_decode(raw))
-        return [Piece(_decode(raw), skeleton, [0] * len(walk.metadata))]
+        _, skeleton = self._walk(_decode(raw))
+        return [Piece(_decode(raw), skeleton)]
 
     def tools_text(self, tools: Any) -> str:
         return write_namespace(tools, _NO_TAG)  # tools of which a string spells one are not clean
-
-    def tools_come_back(self, tools: Any, text: str, *, lossless: bool) -> bool:
-        return come_back(tools, self.tools_body, text, lossless)
 
 
 class _Walk:
@@ -124,7 +120,7 @@ class _Walk:
                 self.texts.append(text)
                 item["content"] = ""
                 return
-        for key, value in item.items():
+        for key, value in [*item.items()]:
             kind = _KINDS.get(key)
             if kind == _TEXT:
                 if value.__class__ is not str or (
@@ -153,10 +149,9 @@ class _Walk:
             elif kind == _FORMAT:
                 if value not in _IDLE:
                     raise WholeRecord  # the answer must be in it
-            elif key[:1] == "_":
+            elif key[:1] == "_" and "type" not in item:  # items of `contents` have no metadata
                 shallow(value)
-                self.metadata.append(value)
-                item[key] = 0
+                self.metadata.append(item.pop(key))
 
     def answer(self, item: dict[str, Any]) -> None:
         """Takes the values out of one of a pair of answers, which must not be the same."""
