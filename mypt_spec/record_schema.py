@@ -305,7 +305,7 @@ class _Checker:
     def unknown(
         self, key: str, fields: dict[str, Field], item: dict[str, Any], at: str, noun: str
     ) -> None:
-        if not at and self.schema.metadata and item[key] is None:
+        if not at and self.schema.metadata and item.get(key, key) is None:
             return
         close, place = _close_match(key, tuple(fields)), f"{at}/{escape(key)}"
         if not at and self.schema.metadata and is_metadata(item, key, close, telling=True):
