@@ -13,14 +13,23 @@ import pytest
 
 import mypt_spec
 from mypt.lint.cli import main
+from mypt.own_format import check as checks
 from tests.support.build import assistant, chat, user
-from tests.support.examples import THOROUGH
+from tests.support.examples import THOROUGH, either
 from tests.support.foreign import tekken
 from tests.support.linting import ROOT
 from tests.support.own_folders import GABGPT_RECORDS, MYPT_RECORDS, TOY_RECORDS, write_folder
 from tests.support.pages import blocks, commands, run
 
 Check = Callable[..., tuple[int, dict[str, str]]]
+GENERATIONS = either(6, checks.GENERATIONS)
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the quick suite, few episodes are made by chance."""
+    monkeypatch.setattr(checks, "EPISODES", either(40, checks.EPISODES))
+    monkeypatch.setattr(checks, "GENERATIONS", GENERATIONS)
 
 
 @pytest.fixture
@@ -80,7 +89,7 @@ def test_on_another_vocabulary(begun: Path, check: Check) -> None:
     assert "name one with --vocab" in check(begun)[1]["ids"]
     status, results = check(*with_vocabulary)
     assert status == 0
-    assert results["decoder"].startswith("ok 30 turns")
+    assert results["decoder"].startswith(f"ok {GENERATIONS} turns")
     replace(table, "<|user|>", "<s>")
     replace(table, 'opens = "user"', 'opens = "user"\nid = 7')
     status, results = check(*with_vocabulary)
@@ -100,7 +109,7 @@ def test_formats_that_are_known_to_be_right_pass(
     status, results = check(write_folder(tmp_path, name, records))
     assert status == 0
     assert results["vectors"].startswith("note there is no vectors.json")
-    assert results["decoder"].startswith("ok 30 turns")
+    assert results["decoder"].startswith(f"ok {GENERATIONS} turns")
 
 
 TOKENS, GRAMMAR, VECTORS = "tokens.toml", "my_format.lark", "vectors.json"
