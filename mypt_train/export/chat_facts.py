@@ -6,8 +6,8 @@ are the tags at which a model stops.
 """
 
 import re
-import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from mypt_spec import Dialect
@@ -171,6 +171,7 @@ def forced(state: int, dialect: Dialect) -> list[str]:
     return out
 
 
+@cache
 def _letters(pattern: str) -> list[Any]:
     """Returns the characters that a value may not have, or may have, with 1 or 0.
 
@@ -182,11 +183,10 @@ def _letters(pattern: str) -> list[Any]:
             f"a chat template cannot check an attribute of the pattern {pattern}; write it as a "
             "class of characters and +"
         )
-    one = re.compile(inner[1])
-    every = "".join(chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i < 0xE000)
-    others = one.sub("", every)
+    every = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000)
+    others = re.sub(inner[1], "", every)
     if len(every) - len(others) <= _FEW:
-        return ["".join(one.findall(every)), 0]
+        return ["".join(re.findall(inner[1], every)), 0]
     if len(others) > _FEW:
         raise ExportError(f"a chat template cannot check an attribute of the pattern {pattern}")
     return [others, 1]
