@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mypt_spec.templates.bounds import Bounded
+from tests.support.examples import either
 
 _START, _OUTCOMES = Bounded.start, Bounded._outcomes
 
@@ -46,6 +47,14 @@ def templates_here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Bounded, "start", lambda _: None)
         patch.setattr(Bounded, "_outcomes", outcomes)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def few_conversations() -> Iterator[None]:
+    """Derives formats from half of the conversations in the quick suite."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mypt_lint.derive.derive._LEARNED_ON", either(range(20), range(40)))
         yield
 
 

@@ -40,7 +40,10 @@ def prompt_of(dialect: mypt_spec.Dialect, **options: object) -> str:
     return dialect.tokenizer.decode(prompt_ids(dialect, episode))
 
 
-def test_options_are_learned_proved_or_named(tmp_path: Path) -> None:
+def test_options_are_learned_proved_or_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mypt_lint.derive.derive._LEARNED_ON", range(40))
     derived, model = derived_of(tmp_path, OPTIONS)
     assert [level.is_complete for level in derived.levels[:2]] == [True, True]
     row = [*levels_table(derived.levels, derived.shape)][-1]
