@@ -11,7 +11,7 @@ import pytest
 from mypt_infer.decode import Decoder, Response
 from mypt_infer.decode.decoder import machine
 from tests.support.decoding import prompt
-from tests.support.dialects import DIALECTS
+from tests.support.dialects import FEW
 from tests.support.examples import either
 
 pytest.importorskip("llguidance")
@@ -44,7 +44,7 @@ MORE = either((0, 2, 20, 80), (0, 1, 2, 5, 10, 20, 40, 80))  # tokens that the a
 # The quick suite has each dialect with two schemas, and each schema with some dialects.
 CASES = [
     (name, schema)
-    for i, name in enumerate(DIALECTS)
+    for i, name in enumerate(FEW)
     for j, schema in enumerate(SCHEMAS)
     if (i + j) % either(4, 1) == 0
 ]

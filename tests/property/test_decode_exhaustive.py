@@ -23,12 +23,13 @@ from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
 from tests.support.allow_sets import check_allow_sets, everywhere
 from tests.support.decoding import DIALECTS, complete, decoder, prompt, witnesses
+from tests.support.dialects import FEW
 from tests.support.examples import either
 
 EACH = either(6, 1)  # of the states, the other engine judges one in so many
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", FEW)
 def test_llguidance_has_the_same_allow_sets(name: str) -> None:
     pytest.importorskip("llguidance")
     from tests.support.guidance import allowed, matcher

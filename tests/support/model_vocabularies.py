@@ -11,7 +11,7 @@ import gzip
 import os
 from functools import cache
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +67,12 @@ def canonical(ranks: dict[bytes, int], token: bytes) -> list[bytes]:
     return parts
 
 
-def content(name: str, *, every: bool) -> dict[str, Any]:
-    """Returns a `tokenizer.json` of these ranks: with one merge for a token, or all that make it."""
-    known, letters = ranks(name), gpt2_letters()
+def content(name: str, *, every: bool, most: int | None = None) -> dict[str, Any]:
+    """Returns a `tokenizer.json` of these ranks: with one merge for a token, or all that make it.
+
+    `most` leaves out all but the first ranks, which are a vocabulary, too.
+    """
+    known, letters = dict(islice(ranks(name).items(), most)), gpt2_letters()
     shown = {token: "".join(letters[byte] for byte in token) for token in known}
     merges: list[list[str]] = []
     for token in sorted(known, key=known.__getitem__):

@@ -31,6 +31,7 @@ from mypt_train.export.response_template import response_template
 from mypt_train.export.tokenizer_file import ExportError
 from tests.support.build import call, chat, function, lines, user
 from tests.support.decoding import complete, generated
+from tests.support.examples import either
 from tests.support.fast_paths import assert_same_ids, assert_sound
 from tests.support.huggingface import tokenizer
 from tests.support.server_grammars import by_llguidance
@@ -247,7 +248,7 @@ def test_fast_paths_agree(name: str) -> None:
     assert_same_ids(*(Encoder(Options(dialect=folder(name))) for _ in range(2)), data * 2)
 
 
-@each_kind
+@pytest.mark.parametrize("name", either(("minimax", "minicpm"), tuple(KINDS)))
 def test_the_decoder_writes_calls_that_fit(name: str) -> None:
     d = dialect(name)
     fields = {key: field for key, field in FIELDS.items() if key != "o" or name not in WRAPS}
