@@ -42,7 +42,7 @@ def _keys(record: dict[str, Any]) -> dict[str, str]:
     """Returns the key of each side, "" for one that is missing."""
     keys = {side: next(filter(record.__contains__, names), "") for side, names in _SIDES.items()}
     if keys["rejected"] in (_WHOLE, _ANSWER, "") and isinstance(record.get("messages"), list):
-        keys["rejected"] *= record.get(keys["rejected"]) is not None
+        keys["rejected"] = keys["rejected"] if record.get(keys["rejected"]) is not None else ""
         keys["chosen"] = keys["chosen"] or "messages"
     return keys
 
