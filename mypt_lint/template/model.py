@@ -139,23 +139,24 @@ class _OneTemplate:
         self.stops = template.stops | {template.tokens.get("eos_token", "")}
         self._special = special
         self.form = form or self._best_form()
-        is_known = template.stops and template.folder is not None
-        self.assumed = sorted({*(() if is_known else self._after_answers())} - self.stops)
+        self.assumed = [] if template.stops and template.folder else self._after_answers()
         self.stops |= {*self.assumed}
 
     def _after_answers(self) -> list[str]:
         """Returns the tags at which the model stops most likely: after an answer, and the last.
 
-        Of the tags between an answer and a question, the last one begins the question.
+        Of the tags between an answer and a question, the last one begins the question. One that
+        ends the question, too, comes before others.
         """
         chat = [{"role": role, "content": role.title()} for role in ("user", "assistant") * 2]
         outcome = self.outcome(chat, None, {})
         if not isinstance(outcome, Aligned) or len(outcome.pieces) != len(chat):
             return []
-        _, first, second, last = outcome.pieces
-        tags = LIKELY_SPECIAL.findall(outcome.text[first.end : second.start])
-        at_end = LIKELY_SPECIAL.findall(outcome.text[last.end :])
-        return at_end[:1] + (tags[:-1][:1] if at_end else [])
+        question, first, second, last = outcome.pieces
+        regions = (question.end, first.start), (first.end, second.start), (last.end, None)
+        asked, tags, at_end = (LIKELY_SPECIAL.findall(outcome.text[a:b]) for a, b in regions)
+        turn_end, ends = {*asked[:1]} & {*tags}, filter(None, (at_end, at_end and tags[:-1]))
+        return sorted({min(turn_end & {*each}, default=each[0]) for each in ends} - self.stops)
 
     def outcome(
         self, messages: Any, tools: Any, options: dict[str, Any], key: Any = None

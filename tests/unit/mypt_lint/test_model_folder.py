@@ -34,6 +34,7 @@ TOOLS = (
     "{% endif %}"
 )
 STOP = frozenset({"<|im_end|>"})
+R7B_END = "{% if m.role == 'assistant' %}<|END_TEXT|>{% endif %}<|END_TURN|>"  # as Command R7B's
 
 
 def aligner(template: str, **variables: Any) -> Aligner:
@@ -689,6 +690,8 @@ def test_a_template_stays_in_its_sandbox(attack: str) -> None:
     [
         ("<|im_end|>\n", "", "<|im_end|>", [True, True]),
         ("<end_of_turn>\n", "", "<end_of_turn>", [True, True]),
+        (R7B_END, "", "<|END_TURN|>", [True, True]),
+        ("<|im_end|>\n", "<|im_start|>assistant\n", "<|im_end|>", [True, True]),  # always
         ("<|end|>\n", "{{ eos_token }}", "<|end|>", [True, True]),  # both, as in Phi's
         ("\n", "", "", [False, False]),
         ("\n", "{{ eos_token }}", "", [False, True]),  # what begins a question ends no answer
