@@ -7,42 +7,16 @@ record lacks was meant, or one that says something in another format.
 """
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from mypt_spec.bodies.strict_json import unescape
+from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding
 
 UNKNOWN, METADATA = "MYP103", "MYP112"
-# Keys that published data sets have beside what is trained.
-CUSTOMARY = frozenset({
-    "_id", "author", "batch", "categories", "category", "channel", "config", "conv_id",
-    "conversation_hash", "conversation_id", "country", "created", "created_at", "data_source",
-    "dataset", "dataset_name", "date", "difficulty", "domain", "environment", "episode_id",
-    "example_id", "example_index", "file", "file_name", "filename", "generation_model",
-    "generator", "hash", "id", "idx", "image", "image_path", "index", "info", "input_tokens",
-    "instance_id", "is_correct", "key", "lang", "language_code", "length", "level", "license",
-    "locale", "md5", "meta", "metadata", "metrics", "model", "model_name", "n_tokens", "name",
-    "num_tokens", "num_turns", "openai_moderation", "origin", "original_id", "output_tokens",
-    "prompt_id", "prompt_tokens", "provider", "quality", "question_id", "rating", "record_id",
-    "redacted", "repo", "reward", "row_id", "rubric", "sample_id", "score", "scores", "seed",
-    "session_id", "sha256", "source", "source_id", "sources", "split", "state", "status",
-    "subject", "subset", "tag", "tags", "task", "task_id", "task_name", "timestamp", "title",
-    "token_count", "topic", "topics", "toxic", "trajectory_id", "turn", "uid", "url", "user_id",
-    "uuid", "version", "video", "win_rate",
-})  # fmt: skip
-# Keys that say something in some format. A dialect without a place for one would lose it.
-TELLING = frozenset({
-    "answer", "answers", "assistant", "chat", "chats", "chosen", "chosen_messages",
-    "chosen_response", "completion", "content",
-    "conversation", "conversations", "dialog", "dialogue", "function", "function_call", "functions",
-    "history",
-    "human", "input", "inputs", "instruction", "instructions", "message", "messages", "msg", "msgs",
-    "output", "outputs", "prompt", "prompts", "question", "reasoning", "reasoning_content",
-    "rejected", "rejected_messages", "rejected_response", "response", "responses", "role",
-    "roles", "system", "system_message",
-    "system_prompt", "text", "think", "thinking", "thought", "thoughts", "tool", "tool_calls",
-    "tools", "turns", "user",
-})  # fmt: skip
+_KEYS = load(Path(__file__).with_suffix(".toml"))  # its comments say which
+CUSTOMARY, TELLING = frozenset(_KEYS["customary"]), frozenset(_KEYS["telling"])
 
 
 def is_metadata(record: Mapping[str, Any], key: str, close: str, *, telling: bool) -> bool:

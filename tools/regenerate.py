@@ -33,6 +33,8 @@ TABLES = (
     "mypt_records/private.toml",
     "mypt_records/traces.toml",
     "mypt_records/written.toml",
+    "mypt_spec/bodies/messages.toml",
+    "mypt_spec/extra_keys.toml",
     "mypt_spec/rules/rules.toml",
 )
 sys.path.insert(0, str(ROOT))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -28,9 +29,10 @@ from mypt_spec.bodies.strict_json import (
     shortened,
 )
 from mypt_spec.bodies.tagged import Types, read_tagged, typed, types_of, write_tagged
+from mypt_spec.compiled.toml import load
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.table import CALLS, LISTS, TOOL_TAGS, TokenTable
+from mypt_spec.table import CALLS, LISTS, TokenTable
 
 NAME = "name"
 ID = "id"
@@ -42,21 +44,7 @@ IDENT = re.compile(r"[a-zA-Z0-9_\-]+")  # the ids of "functions", which tags of 
 # Of a call that is an object of name and arguments: the key of these.
 KEYS = {"function": ARGUMENTS, "parameters": "parameters"}
 _FUNCTION = '{"name": ..., "arguments": {...}}'
-_HELP = {
-    "call": "write one JSON object, the name first",
-    "arguments": "write the arguments as one JSON object",
-    "bare_keys": "write the arguments as one object, keys without quotes",
-    "function": f"write {_FUNCTION}",
-    "parameters": 'write {"name": ..., "parameters": {...}}',
-    "calls": f'write an array of {{"type": "function", "function": {_FUNCTION}}}',
-    "functions": 'write an array of {"name": ..., "arguments": {...}, "id": ...}',
-    "json": "write one JSON value; a string in quotes",
-    "namespace": "write them as the specification does: type name = (_: {...}) => any;",
-    "signatures": "write them as openai-harmony does: type name = (_: {...}) => any;",
-    "tool_lines": 'write one JSON object a line: {"type": "function", "function": {"name": ...}}',
-    **dict.fromkeys(TOOL_TAGS, "write `<function>` and `<name>...</name>`, each on its own line"),
-    "tool_list": 'write an array of {"type": "function", "function": {"name": ...}}',
-}
+_HELP = load(Path(__file__).with_name("messages.toml"))["help"]
 
 
 class Body(NamedTuple):

@@ -20,11 +20,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from mypt_spec.bodies.strict_json import escape, shortened, value_at
 from mypt_spec.bodies.type_names import objects, standard_types
+from mypt_spec.compiled.toml import load
 
 MAX_MISFITS = 5  # named for one value
 _STEPS = 50_000_000  # of the library, for one check: at most a second or so
@@ -373,35 +375,9 @@ class _Walk:
         return self.named
 
 
-# By the keyword; {0} is the value, {1} what the keyword says. _SHORT where that is 0 or 1.
-_TEXTS = {
-    "type": "{0!r} is not of type {1}",
-    "enum": "{0!r} is not one of {1!r}",
-    "const": "{1!r} was expected",
-    "minimum": "{0!r} is less than the minimum of {1!r}",
-    "maximum": "{0!r} is greater than the maximum of {1!r}",
-    "exclusiveMinimum": "{0!r} is less than or equal to the minimum of {1!r}",
-    "exclusiveMaximum": "{0!r} is greater than or equal to the maximum of {1!r}",
-    "multipleOf": "{0!r} is not a multiple of {1!r}",
-    "minLength": "{0!r} is too short",
-    "maxLength": "{0!r} is too long",
-    "minItems": "{0!r} is too short",
-    "maxItems": "{0!r} is too long",
-    "minProperties": "{0!r} does not have enough properties",
-    "maxProperties": "{0!r} has too many properties",
-    "uniqueItems": "some items of the array are the same",
-    "pattern": "{0!r} does not match {1!r}",
-    "format": "{0!r} is not a {1!r}",
-    "anyOf": "{0!r} is not valid under any of the given schemas",
-    "oneOf": "{0!r} is not valid under any of the given schemas",
-    "not": "{0!r} should not be valid under {1!r}",
-    "falseSchema": "False schema does not allow {0!r}",
-    "required": "{1!r} is a required property",
-    "contains": "{0!r} does not contain items matching the given schema",
-    "minContains": "Too few items match the given schema (expected at least {1!r})",
-    "maxContains": "Too many items match the given schema (expected at most {1!r})",
-    "additionalItems": "there are more items than the {1!r} that the schema has",
-}
+_TEXTS = load(Path(__file__).with_name("messages.toml"))[
+    "misfits"
+]  # _SHORT where a keyword says 0 or 1
 _SHORT = {("min", 1): "{0!r} should be non-empty", ("max", 0): "{0!r} is expected to be empty"}
 _SIZES = ("Length", "Items", "Properties")
 _AS_IS = ("const", "contains", "enum", "not")  # the library sorts their keys

@@ -18,22 +18,9 @@ from mypt_train.training.parts.config import Config, TrainConfig
 
 # Keys of the config that may change when a run is resumed.
 _FREE = (
-    "parallel",
-    "keep",
-    "log_every",
-    "save_every",
-    "threads",
-    "tensorboard",
-    "val_every",
-    "val_rows",
-    "patience",
-    "legality_every",
-    "legality_prompts",
-    "legality_tokens",
-    "micro_rows",
-    "recompute",
-    "compile",
-    "timeout",
+    *("parallel", "keep", "log_every", "save_every", "threads", "tensorboard", "compile"),
+    *("val_every", "val_rows", "patience", "micro_rows", "recompute", "timeout"),
+    *("legality_every", "legality_prompts", "legality_tokens"),
 )
 # Keys that came later. A checkpoint without them is one with their defaults, so it does not name
 # these: what it says stays the same from release to release.

@@ -4,34 +4,16 @@ Input: the JSON object of a request. Output: `Chat` or `Completion`. A parameter
 in `IGNORED`, or it has the one value that changes nothing; all else is refused by its name.
 """
 
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from mypt_infer.serve.asked.errors import ApiError
+from mypt_spec.compiled.toml import load
 
-# They say who asks, or are for the books of a company: they change no answer.
-IGNORED = frozenset({
-    "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-})  # fmt: skip
-# What is not supported, and the values with which it changes nothing.
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "logit_bias": ({},),
-    "store": (False,),
-    "service_tier": ("auto", "default"),
-    "modalities": (["text"],),
-    "audio": (),
-    "prediction": (),
-    "verbosity": ("medium",),
-    "web_search_options": (),
-    "best_of": (1,),
-    "echo": (False,),
-    "suffix": ("",),
-}
-# What took the place of older parameters.
-INSTEAD = {"functions": "tools", "function_call": "tool_choice"}
+_TABLES = load(Path(__file__).with_suffix(".toml"))  # its comments say which
+IGNORED, NEUTRAL, INSTEAD = (_TABLES[key] for key in ("ignored", "neutral", "instead"))
 MOST_CHOICES, MOST_STOPS, MOST_TOP = 16, 16, 20
 MOST_THOUGHTS = 1 << 17
 
