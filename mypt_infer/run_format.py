@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import mypt_spec
 from mypt_spec import states
@@ -21,7 +21,8 @@ from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of, pat
 from mypt_spec.table import LISTS, TEXT, WITH_IDS, Terminal, pattern
 
 
-class ToolCall(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ToolCall:
     """A call that can be run. `raw_block` is its text, tags included."""
 
     name: str

@@ -94,6 +94,7 @@ class Piece(NamedTuple):
     loss: int = 1
     usual: str = ""
     prompts: bool = True
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

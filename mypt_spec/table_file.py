@@ -269,8 +269,7 @@ def _terminal(row: dict[str, Any]) -> Terminal:
 
 def _piece(raw: dict[str, Any]) -> Piece:
     kind = next(k for k in ("special", "text", "space", "attr") if k in raw)
-    options = {k: raw[k] for k in ("pattern", "exact", "loss", "usual", "prompts") if k in raw}
-    return Piece(kind, raw[kind], **options)
+    return Piece(kind, raw[kind], **{k: raw[k] for k in Piece._fields[2:] if k in raw})
 
 
 def _check_spellings(terminals: dict[str, Terminal], need: Need) -> None:

@@ -9,7 +9,8 @@ from functools import cached_property
 
 from mypt_spec import Dialect, Episode
 from mypt_spec.adapters.messages import Messages
-from mypt_spec.bodies.json_body import call_text
+from mypt_spec.bodies.definitions import layout_of, write_definitions
+from mypt_spec.bodies.json_body import ID, call_text, counting
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, as_read
 from mypt_spec.parser import messages_of
 from mypt_spec.states import open_blocks
@@ -22,9 +23,8 @@ _BODIES = {
     "arguments": '{"a": 1}',
     "calls": '[{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]',
     "tool_tags": "<function>\n<name>f</name>\n<parameters>\n</parameters>\n</function>",
-    "tool_lines": '{"type": "function", "function": {"name": "f"}}',
-    "tool_list": '[{"type": "function", "function": {"name": "f"}}]',
 }
+_TOOLS = [{"type": "function", "function": {"name": "f"}}]
 _VALUES = ("f", "functions.f", "1", "call_1", "abcdefghi", "a", "text")  # of attributes
 
 
@@ -98,7 +98,7 @@ class Walks:
                 least = min(self._ends[s] for s in row.values())
                 row = {t: s for t, s in row.items() if self._ends[s] == least}
             terminal = self.chance.choice(sorted(row))
-            events.append(self._event(terminal, state))
+            events.append(self._event(terminal, state, events))
             state = row[terminal]
 
     @cached_property
@@ -121,11 +121,14 @@ class Walks:
             out.append((name, value))
         return tuple(out)
 
-    def _event(self, terminal: str, state: int) -> Event:
+    def _event(self, terminal: str, state: int, before: list[Event]) -> Event:
         if terminal == TEXT:
             return Event(TEXT, self._text(state), Place())
-        tag = self.dialect.table.terminals[terminal]
-        attrs = self._attrs(tag) or ()
+        tags = self.dialect.table.terminals
+        tag, attrs = tags[terminal], self._attrs(tags[terminal]) or ()
+        if counting(self.dialect.table):
+            number = sum(tags[e.terminal].opens == tag.opens for e in before if e.attrs)
+            attrs = tuple((key, str(number) if key == ID else value) for key, value in attrs)
         return Event(terminal, tag.spell(attrs), Place(), attrs)
 
     def _text(self, state: int) -> str:
@@ -136,6 +139,8 @@ class Walks:
             return json.dumps(self.chance.choice(_TEXTS), ensure_ascii=False)
         if body in (*CALLS, *LISTS) and body not in _BODIES:
             return call_text("f", {"a": 1}, self.dialect.table.literals, body)
+        if layout_of(body):
+            return write_definitions(_TOOLS, body, self.dialect.table.literals)
         return _BODIES.get(body.removeprefix("ordered_")) or self.chance.choice(_TEXTS)
 
     @cached_property

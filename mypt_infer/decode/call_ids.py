@@ -1,7 +1,8 @@
 """Keeps the ids of calls distinct: none is empty, and none occurs twice in a message.
 
 Input: another engine. Output: an engine that refuses what the other allows and what would end an
-empty or repeated id. No table can remember which ids were written, so this engine does.
+empty or repeated id, or a wrong number of a call. No table can remember which ids were written, so
+this engine does.
 
 Theory of operation. A state is a pair: the other engine's state, and an Ids, which says how far the
 list of calls was read. Pairs are numbered as they are reached. Where nothing has to be remembered a
@@ -25,7 +26,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.listed_ids import LONGEST, STATE_BYTES, Ids, is_text
+from mypt_infer.decode.base.listed_ids import DIGITS, LONGEST, STATE_BYTES, Ids, Number, is_text
 from mypt_infer.decode.base.vocab import Ints, vocabulary
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import CALLING
@@ -33,10 +34,10 @@ from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_infer.decode.engine import Engine, Options, StateFacts
 from mypt_infer.decode.llguidance.numbered import Numbered
 from mypt_spec import Dialect
-from mypt_spec.bodies.json_body import ID, read_body
+from mypt_spec.bodies.json_body import ID, counting, read_body
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Event, Place
-from mypt_spec.table import IDS_LAST, LISTS, TEXT
+from mypt_spec.table import CALLS, IDS_LAST, LISTS, TEXT
 
 
 class Distinct(Engine):
@@ -45,6 +46,7 @@ class Distinct(Engine):
     def __init__(self, engine: Engine, dialect: Dialect) -> None:
         self.engine, self.dialect, self.tables = engine, dialect, engine.tables
         self._last = call_ends(dialect)[0] in IDS_LAST
+        self._ids = Number if counting(dialect.table) else Ids
         words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
         self.words, self._texts = words.tokens, words.texts
         self._size = self.tables.size
@@ -53,6 +55,7 @@ class Distinct(Engine):
         engine.hold_used(self._used)
         self._lock = threading.RLock()
         self._id_of = {word: i for i, word in enumerate(self.words) if word}
+        self._zero = self._id_of[b"0"]
         self._quoted = np.array([b'"' in w for w in self.words])
         self._crossing = np.array([b"}" in w and b"," in w for w in self.words])
 
@@ -68,6 +71,10 @@ class Distinct(Engine):
 
         The ids of the message that is open count as seen.
         """
+        if self._ids is Number:
+            openers = (self.dialect.table.terminals.get(event.terminal) for event in events)
+            number = sum(t is not None and t.opens != "" and t.body in CALLS for t in openers)
+            return self._number(self.engine.begin(state, events), Number(which=number))
         seen: set[bytes] = set()
         table, kinds = self.dialect.table, [""]
         for event in events:
@@ -100,6 +107,9 @@ class Distinct(Engine):
         after = self._after(ids, token, then) if then != DEAD_STATE else None
         if after is None or not self._goes_on(ids, np.array([token]))[0]:
             return DEAD_STATE
+        if isinstance(after, Number) and after.which > ids.which:
+            for _ in range(DIGITS - len(str(ids.which))):
+                then = self.engine.next(then, self._zero)
         return self._number(then, after)
 
     def state_facts(self, state: int) -> StateFacts:
@@ -158,6 +168,8 @@ class Distinct(Engine):
 
     def _after(self, ids: Ids, token: int, then: int) -> Ids | None:
         if self.engine.state_facts(then).block != CALLING:
+            if self._ids is Number:
+                return Number(which=ids.which)
             return Ids(last=True) if self._last else Ids(ids.seen)
         return ids.read(self.words[token] if token < len(self.words) else b"")
 
@@ -165,7 +177,7 @@ class Distinct(Engine):
         if state >= self._size:
             return self.places[state]
         depth = -1 if self.tables.block[state] == CALLING else 0
-        return state, Ids(depth=depth, last=self._last)
+        return state, self._ids(depth=depth, last=self._last)
 
     def _number(self, inner: int, ids: Ids) -> int:
         if inner < self._size and ids == self._split(inner)[1]:

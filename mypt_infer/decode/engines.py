@@ -16,6 +16,7 @@ from mypt_infer.decode.engine import Engine
 from mypt_infer.decode.llguidance.grammar import EngineError
 from mypt_infer.decode.llguidance.response import Response
 from mypt_spec import Dialect
+from mypt_spec.bodies.json_body import counting
 from mypt_spec.table import WITH_IDS
 
 ENGINES = ("table", "llguidance", "auto")
@@ -37,7 +38,7 @@ def engine_of(
     tools that the engine cannot hold, EngineError for one that is unknown or not installed.
     """
     engine = _reader(dialect, tools, name, forbidden_blocks, response)
-    if not tools or call_ends(dialect)[0] not in WITH_IDS:
+    if not (tools and (counting(dialect.table) or call_ends(dialect)[0] in WITH_IDS)):
         return engine
     from mypt_infer.decode.call_ids import Distinct
 

@@ -6,8 +6,12 @@ True
 'assistant'
 """
 
+from dataclasses import replace
 from random import Random
 from typing import Any
+
+from mypt_spec import Dialect
+from mypt_spec.bodies.json_body import counting
 
 LEVELS = ("chat", "thoughts", "tools", "all")
 _WORDS = (
@@ -77,6 +81,16 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
             messages += step()
         messages.append(answer())
     return {"messages": messages} | ({"tools": tools} if tools else {})
+
+
+def with_counted_ids(dialect: Dialect, record: dict[str, Any]) -> dict[str, Any]:
+    """Returns a record with the ids that a format counts, which templates take from records."""
+    episode = dialect.read(record)[0] if counting(dialect.table) else None
+    if episode is None:
+        return record
+    return dialect.write(
+        replace(episode, messages=(*(replace(m, meta={}) for m in episode.messages),))
+    )
 
 
 def is_blank(record: dict[str, Any]) -> bool:

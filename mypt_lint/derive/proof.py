@@ -6,7 +6,7 @@ from operator import eq
 from random import Random
 from typing import Any
 
-from mypt_lint.derive.conversations import conversation, is_blank
+from mypt_lint.derive.conversations import conversation, is_blank, with_counted_ids
 from mypt_lint.derive.probe import Renderings
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.formats import losses
@@ -76,7 +76,7 @@ def prove(
     for seed in range(seeds[0], seeds[0] + 3 * len(seeds)):
         if level.count == len(seeds):
             break
-        record = conversation(level.name, seed, blanks)
+        record = with_counted_ids(dialect, conversation(level.name, seed, blanks))
         messages, tools = record["messages"], record.get("tools")
         clock = "later" if render.day[0] and seed % 2 else "now"
         options = _options(dialect, seed, render.day[0])

@@ -17,6 +17,7 @@ from mypt_spec.adapters.template_options import KEY, SystemText, TemplateOptions
 from mypt_spec.adapters.tool_chat import MAYBE, TEXT
 from mypt_spec.adapters.waiting import ANY, WaitingById, twice
 from mypt_spec.bodies.definitions import write_indented
+from mypt_spec.bodies.json_body import ID, counting, value_in
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, regraded
@@ -102,6 +103,55 @@ def without_prefix(text: str, prefix: str, suffix: str = "") -> str:
     if not text.endswith(suffix):
         raise ValueError(f"no record can say this: no {suffix!r} after {text[-40:]!r}")
     return text.removeprefix(prefix).removesuffix(suffix)
+
+
+def counted_id(table: TokenTable, attrs: Mapping[str, str]) -> str:
+    """Returns the id in records of a call that its tag counts: the text of the tag; else ""."""
+    opener = counting(table)
+    pieces = (p for p in (opener.spelling if opener else ()) if p.kind in ("text", "attr"))
+    return "".join(attrs.get(p.value, "") if p.kind == "attr" else p.value for p in pieces)
+
+
+def result_of(
+    part: Part, notes: dict[str, Any], table: TokenTable, *, quoted: bool
+) -> dict[str, Any]:
+    """Returns the message of a result. Raises ValueError."""
+    keys = {"id": "tool_call_id", "name": "name"}
+    names = {keys[key]: value for key, value in sorted(part.attrs) if key in keys}
+    if ident := counted_id(table, dict(part.attrs)):
+        names = {"tool_call_id": ident}
+    content = value_in(part.text, "json") if quoted else part.text
+    if not isinstance(content, str):
+        raise ValueError("no record can say this: a result that is not a JSON string")
+    return {"role": "tool"} | names | notes | {"content": content}
+
+
+def numbered(messages: list[ChatMessage], table: TokenTable) -> list[ChatMessage]:
+    """Returns messages whose calls and results have their numbers as ids, if the format counts.
+
+    Other ids than those of `counted_id` are metadata.
+    """
+    if counting(table) is None:
+        return messages
+    out = list[ChatMessage]()
+    spelled, waiting = dict[str, str](), dict[str, str]()  # ids, by the number of the call
+    for message in messages:
+        answers, meta = message.answers, dict(message.meta)
+        waiting = {} if message.calls else waiting
+        for call in message.calls:
+            number = str(len(spelled))
+            spelled[number] = counted_id(table, {"name": call["function"]["name"], ID: number})
+            waiting[number] = call.get(ID) or spelled[number]
+        calls = tuple(c | {ID: number} for c, number in zip(message.calls, waiting, strict=False))
+        if calls and not waiting.items() <= spelled.items():
+            meta[IDS] = [*waiting.values()]
+        if message.role == "tool":
+            meta |= {"name": message.name} if message.name else {}
+            answers = next((n for n, i in waiting.items() if answers in ("", i)), answers)
+            if (ident := waiting.pop(answers, "")) != spelled.get(answers, ""):
+                meta["tool_call_id"] = ident
+        out.append(replace(message, calls=calls, answers=answers, meta=meta))
+    return out
 
 
 def tools_before(messages: list[ChatMessage], *, last: bool) -> int:

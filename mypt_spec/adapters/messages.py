@@ -29,13 +29,16 @@ from mypt_spec.adapters.message_shape import (
     add_notes,
     blanks,
     check_messages,
+    counted_id,
     finished_blocks,
     fronted_question,
     incomplete_tools,
     late_weights,
     misplaced_system,
+    numbered,
     placed_in_system,
     placed_late,
+    result_of,
     shape_of,
     stripped,
     tools_before,
@@ -199,7 +202,7 @@ class Messages(Adapter):
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
         """Returns the messages of a record that `check` let through."""
         blocks: list[Block] = []
-        messages: list[ChatMessage] = record[self.SCHEMA.messages]
+        messages = numbered(record[self.SCHEMA.messages], self.table)
         record_options = record.get(KEY, {})
         tools, system = "tools" in record, messages[0].role == "system"
         head = self.options.text(record_options, tools=tools, system=system)
@@ -254,11 +257,13 @@ class Messages(Adapter):
             self._add_tools(blocks, record, reader)
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
         mark = self.system.mark
-        if mark and self.paths["system"][0] not in {block.role for block in blocks}:
-            begin.append(Message(mark, at=top))
+        absent = mark and self.paths["system"][0] not in {block.role for block in blocks}
         blocks = [b for b in blocks if b.parts or self.table.openers[b.role].spelling]
         end = [Message(self.finish, at=b.at) for b in blocks[-1:] if b.role in self.finished]
-        made = (Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks)
+        made = [Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks]
+        if absent:  # after definitions of tools that are before the system message
+            number = leads * sum(m.role == self.paths["tools"][0] for m in made)
+            made.insert(number, Message(mark, at=top))
         return [*begin, *made, *end]
 
     def _with_options(
@@ -421,7 +426,8 @@ class Messages(Adapter):
                     types = types_of(top["tools"]) if self.tagged else types
                     continue
                 if piece == "result":
-                    out.append({ROLE: "tool"} | self._result(part, next(results, {})))
+                    notes: dict[str, Any] = next(results, {})
+                    out.append(result_of(part, notes, self.table, quoted=self.quoted))
                     current = None if self.turns else current
                 elif piece in _HEADS:
                     text = without_prefix(part.text, "", self._opener(piece).suffix)
@@ -493,14 +499,6 @@ class Messages(Adapter):
             out.append((piece, part))
         return out
 
-    def _result(self, part: Part, notes: dict[str, Any]) -> dict[str, Any]:
-        keys = {"id": "tool_call_id", "name": "name"}
-        names = {keys[key]: value for key, value in sorted(part.attrs) if key in keys}
-        content = value_in(part.text, "json") if self.quoted else part.text
-        if not isinstance(content, str):
-            raise ValueError("no record can say this: a result that is not a JSON string")
-        return names | notes | {"content": content}
-
     def _say(
         self, message: dict[str, Any], piece: str, part: Part, ids: Iterator[str], types: Types
     ) -> None:
@@ -509,7 +507,7 @@ class Messages(Adapter):
         elif piece == "call":
             body, attrs = self._opener("call").body, dict(part.attrs)
             for call in calls_in(value_in(part.text, body), body, part.attrs, types):
-                label = call.id or attrs.get("id", "") or next(ids, "")
+                label = next(ids, "") or counted_id(self.table, attrs) or call.id
                 function = {"name": call.name, "arguments": call.arguments}
                 one = ({"id": label} if label else {}) | {"type": "function", "function": function}
                 message.setdefault("tool_calls", []).append(one)

@@ -32,7 +32,7 @@ from mypt_spec.bodies.tagged import Types, read_tagged, typed, types_of, write_t
 from mypt_spec.compiled.toml import load
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.table import CALLS, LISTS, TokenTable
+from mypt_spec.table import CALLS, LISTS, Terminal, TokenTable
 
 NAME = "name"
 ID = "id"
@@ -159,6 +159,12 @@ def definitions_in(messages: Iterable[Message], table: TokenTable) -> list[dict[
                 except DefinitionsError:
                     return []
     return []
+
+
+def counting(table: TokenTable) -> Terminal | None:
+    """Returns the tag of calls whose ids are their numbers in the conversation, if there is one."""
+    tags = (t for t in table.openers.values() if t.body in CALLS)
+    return next((t for t in tags if any(piece.counted for piece in t.spelling)), None)
 
 
 def usual_ids(table: TokenTable) -> re.Pattern[str] | None:

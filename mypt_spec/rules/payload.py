@@ -15,6 +15,7 @@ from mypt_spec.bodies.json_body import (
     argument_key,
     called,
     calls_in,
+    counting,
     read_body,
     usual_ids,
     value_in,
@@ -196,7 +197,8 @@ def result_name_mismatch(context: Context) -> Iterator[Finding]:
             at = message.name_at or message.at
             yield Finding("MYP312", text, *at, help=f'write "{name_called}"')
         several = bool(calls) and before and openers[message.role].body in CALLS
-        name_called = dict(calls[-1].attrs).get(NAME, "") if calls and not several else ""
+        alone = len(calls) == 1 and not several
+        name_called = dict(calls[-1].attrs).get(NAME, "") if alone else ""
         before = bool(calls)
 
 
@@ -271,7 +273,9 @@ def text_not_composed(context: Context) -> Iterator[Finding]:
 def id_of_another_form(context: Context) -> Iterator[Finding]:
     """Finds ids of calls that models of the format do not take."""
     usual = usual_ids(context.table)
-    for part in context.calls if usual is not None else ():
+    counted = counting(context.table) is not None
+    for number, part in enumerate(context.calls if counted or usual is not None else ()):
+        usual = re.compile(str(number)) if counted else usual
         body, ids = context.table.openers[part.kind].body, [dict(part.attrs).get(ID, "")]
         if body in LISTS and _faultless(part.text, body, context.table.literals):
             ids = [call.id for call in calls_in(value_in(part.text, body), body, part.attrs)]

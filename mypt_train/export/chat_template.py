@@ -22,6 +22,7 @@ from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import Option, TemplateOptions
 from mypt_spec.bodies.call_tags import Keywords, Tags
 from mypt_spec.bodies.definitions import layout_of
+from mypt_spec.bodies.json_body import counting
 from mypt_spec.bodies.tagged import USUAL
 from mypt_spec.episode import patterns_of
 from mypt_spec.table import TOOL_TAGS
@@ -58,7 +59,7 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     fields = (
         f'state={start}, open="", key="", last="", mark="", said="", trained=0, out=[], '
         "told='', front='', waiting=[], tools=0, turn=0, answered=false, again=false, "
-        "next=false, given=false, final=false, late=[], resumed=''"
+        "next=false, given=false, final=false, late=[], resumed='', calls=0"
     )
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
     path = layout.paths.get("tools")
@@ -144,6 +145,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "after_tools": layout.after_tools,
         "tools_layout": layout_of(opener.body) if opener else [],
         "by_ids": int("id" in result or "result_id" in paths),
+        "counted": int(counting(table) is not None),
         "roles": ", ".join(names),
         "begin": table.marks[layout.begin].name if layout.begin else "",
         "after": table.marks[layout.after].name if layout.after else "",

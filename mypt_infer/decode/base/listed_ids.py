@@ -9,6 +9,8 @@ from mypt_spec.bodies.json_body import ID
 
 # The most bytes of an id.
 LONGEST = 64
+# The digits that tables expect in the number of a call.
+DIGITS = 4
 _KEY = ID.encode()
 # The bytes of a state, with what the decoder knows of it, without ids.
 STATE_BYTES = 1500
@@ -93,6 +95,23 @@ class Ids(NamedTuple):
             return int(self.due and bool(self.seen))
         begun = self.depth == 2 and self.which == _FIRST and bool(self.string)
         return int(self.due or (begun and _KEY.startswith(self.string or b"")))
+
+
+class Number(Ids):
+    """How far the number of a call was read: `which` it is, and the `string` that is due of it.
+
+    Outside of calls, the string is None, in the body of a call "". Tables count `DIGITS` tokens.
+    """
+
+    def read(self, data: bytes) -> Ids | None:
+        """Returns the position after more text of a call; None for another number."""
+        due = b"%d" % self.which if self.string is None else self.string
+        if self.string is None:
+            data = data[len(data.rstrip(b"0123456789")) :]
+        if not due or not due.startswith(data):
+            return None if due else self
+        due = due[len(data) :]
+        return Number(depth=0 if due else -1, string=due, which=self.which + (not due))
 
 
 def _escaped(text: bytes) -> bool:

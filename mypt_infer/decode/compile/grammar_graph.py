@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from mypt_infer.decode.base.listed_ids import DIGITS
 from mypt_infer.decode.base.tools import ToolSpec
 from mypt_infer.decode.base.vocab import cached_by
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
@@ -47,6 +48,7 @@ from mypt_infer.decode.compile.nfa import (
     determinize,
     spelled,
 )
+from mypt_spec.bodies.json_body import ID, counting
 from mypt_spec.damage.cut_tags import inner_tags, pieces
 from mypt_spec.damage.near_miss import near_miss
 from mypt_spec.dialect import Dialect
@@ -255,7 +257,7 @@ class GrammarGraph:
             if any(kind == "attr" for kind, _ in head.tail):
                 problem = f"nothing says which attributes a model may write in `{terminal.shown}`"
                 raise ValueError(f"{self.table.name}: {problem}")
-            return chain(self._tag_end(head), self._node(then, answered=answered), block=block)
+            return self._tag_end(head, self._node(then, answered=answered), block)
         after = self._node(self.machine.steps[then][TEXT], text=False, answered=answered)
         kind, literals = terminal.body, self.table.literals
         bodies: Bodies | Holes = Holes()
@@ -263,19 +265,18 @@ class GrammarGraph:
             bodies = Bodies(kind, self.tools, literals, self.forbidden, self.parts)
         attrs = [value for kind, value in head.tail if kind == "attr"]
         for attr in attrs:
-            if attr != "name":
+            if attr != "name" and not counting(self.table):
                 problem = f"nothing says which {attr!r} a model may write in `{terminal.shown}`"
                 raise ValueError(f"{self.table.name}: {problem}")
         if not attrs:
-            return chain(self._tag_end(head), bodies.any_tool(after), block=block)
+            return self._tag_end(head, bodies.any_tool(after), block)
         ways = []
         for i, tool in enumerate(self.tools):
             pattern = terminal.patterns["name"]
             if not re.fullmatch(pattern, tool.name):
                 problem = f"`{terminal.shown}` takes names that match {pattern}"
                 raise ValueError(f"tool {tool.name!r}: {problem}")
-            symbols = self._tag_end(head, tool.name)
-            ways.append(chain(symbols, bodies.one(i, after), block=block, owner=i))
+            ways.append(self._tag_end(head, bodies.one(i, after), block, tool.name, i))
         return Node(also=ways, block=block)
 
     # Spellings.
@@ -294,15 +295,26 @@ class GrammarGraph:
         tail = tuple((p.kind if p.kind != "space" else "text", p.value) for p in pieces)
         return _Head(lead, token, text, tail)
 
-    def _tag_end(self, head: _Head, name: str = "") -> list[Symbol]:
-        """Returns the symbols of a tag after its head; `name` is the value of its attribute."""
-        out: list[Symbol] = []
-        for kind, value in head.tail:
-            if kind == "special":
-                out.append(("id", self.table.special[value]))
+    def _tag_end(
+        self, head: _Head, then: Node, block: int, name: str = "", owner: int = -1
+    ) -> Node:
+        """Returns the start of a tag after its head, up to `then`; `name` is that of the tool.
+
+        The number of a call is in its block: digits, of which `Distinct` allows the right ones.
+        """
+        inside = CALLING if ("attr", ID) in head.tail else block
+        for kind, value in reversed(head.tail):
+            if (kind, value) == ("attr", ID):
+                for _ in range(DIGITS):
+                    digits = dict.fromkeys(spelled("0123456789"), (then, 0))
+                    then = Node(digits, block=inside, owner=owner)
+                inside = block
+            elif kind == "special":
+                then = chain([("id", self.table.special[value])], then, block=inside, owner=owner)
             else:
-                out += spelled(name if kind == "attr" else value)
-        return out
+                text = name if kind == "attr" else value
+                then = chain(spelled(text), then, block=inside, owner=owner)
+        return then
 
     @cached_by(lambda graph: graph.dialect.fingerprint)
     def _text_leaf(self) -> ByteDfa:

@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 # The usual number of characters in a chunk.
 CHUNK = 1000
@@ -17,7 +16,8 @@ _SLUG = re.compile(r"[^a-z0-9]+")
 _ENDS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?]\s"), re.compile(r"\s"))
 
 
-class Document(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Document:
     """A document. `path` is its path inside the workspace, with `/`.
 
     Times are seconds since 1970: `created_at` is when the file was modified as it was first
