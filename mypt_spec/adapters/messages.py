@@ -262,7 +262,7 @@ class Messages(Adapter):
         end = [Message(self.finish, at=b.at) for b in blocks[-1:] if b.role in self.finished]
         made = [Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks]
         if absent:  # after definitions of tools that are before the system message
-            number = leads * sum(m.role == self.paths["tools"][0] for m in made)
+            number = sum(m.role == self.paths["tools"][0] for m in made) if leads else 0
             made.insert(number, Message(mark, at=top))
         return [*begin, *made, *end]
 
