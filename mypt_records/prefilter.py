@@ -118,13 +118,17 @@ class TextFilter:
                     doubtful.add(i)
                     break
         for _, _, least, may_find in asked:
-            doubtful.update([i for i, t in enumerate(texts) if len(t) >= least and may_find(t)])
+            sizes = enumerate(map(len, texts))
+            doubtful.update([i for i, n in sizes if n >= least and may_find(texts[i])])
         return sorted(doubtful)
 
     def _places(self, texts: Sequence[str]) -> dict[int, int]:
         """Returns the prefilters of the needles in texts, as bits, by the numbers of the texts."""
         automaton, bits = self._compiled
-        data = [text.encode("utf-8", "surrogatepass") for text in texts]
+        try:
+            data = [*map(str.encode, texts)]
+        except UnicodeEncodeError:
+            data = [text.encode("utf-8", "surrogatepass") for text in texts]
         joined = b"%b%b%b" % (_EDGE, _EDGE.join(data).lower(), _EDGE)
         matches = automaton.find_matches_as_indexes(joined, overlapping=True)
         ends = [*accumulate([len(text) + 1 for text in data])] if matches else []

@@ -29,12 +29,13 @@ class _Kind(NamedTuple):
     needles: tuple[str | tuple[str, ...], ...]
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
-        """Yields what is found of this kind in a text."""
-        if not self.needs or any(map(text.__contains__, self.needs)):
-            yield from filter(self.judge, re.finditer(self.pattern, text))
+        """Returns what is found of this kind in a text."""
+        if self.needs and not any(map(text.__contains__, self.needs)):
+            return iter(())
+        return filter(self.judge, re.finditer(self.pattern, text))
 
     def is_in(self, text: str) -> bool:
-        return any(True for _ in self.matches(text))
+        return any(self.matches(text))
 
 
 @cache

@@ -63,12 +63,13 @@ class CleanTexts:
     def doubtful(self, texts: Sequence[str]) -> list[int]:
         """Returns the numbers of texts that may not be clean; none of them is empty or blank.
 
-        All are searched at once; only those with something in them are looked at.
+        Those with a first character are searched at once.
         """
-        joined = "\n".join(texts)
-        if not any(first in joined for first in self.first):
+        near = {i: text for first in self.first for i, text in enumerate(texts) if first in text}
+        if not near:
             return []
-        numbers = set[int]()
+        order, texts, numbers = [*near], [*near.values()], set[int]()
+        joined = "\n".join(texts)
         for test, edges in ((str.endswith, self.ends), (str.startswith, self.begins)):
             if any(edge in joined for edge in edges):
                 numbers.update([i for i, text in enumerate(texts) if test(text, edges)])
@@ -82,7 +83,7 @@ class CleanTexts:
         if places := [*spots(joined, self.finders, self.table)]:
             ends = [*accumulate(len(text) + 1 for text in texts)]
             numbers.update(bisect_right(ends, at) for at in places)
-        return sorted(numbers)
+        return sorted([order[number] for number in numbers])
 
     def are_clean_in(self, encoded: bytes | bytearray, value: Callable[[], Any]) -> bool:
         """Returns whether no string of a JSON value holds a tag or almost one.
