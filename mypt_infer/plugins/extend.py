@@ -15,6 +15,7 @@ from mypt_infer.run_format import Format
 from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.deltas import DeltaReader
 from mypt_spec import Dialect, Encoded
+from mypt_spec.bodies.json_body import counting
 from mypt_spec.episode import Event
 from mypt_spec.patch import in_common
 
@@ -58,8 +59,8 @@ def extend(
         raise ValueError("the new messages must be some, and none of the assistant")
     form = prompter.format
     head = _ended(ids, form)
-    calls, messages = _with_ids(messages, form, ids)
-    tail, numbers = _tail(prompter, messages, calls, options or {})
+    calls, messages, past = _with_ids(messages, form, ids)
+    tail, numbers = _tail(prompter, messages, calls, past, options or {})
     out = head + tail
     _history(prompter.dialect, out)
     return Extension(out, [-1] * len(head) + numbers, in_common([*map(int, ids)], out))
@@ -117,8 +118,11 @@ def _ended(ids: Sequence[int], form: Format) -> list[int]:
 
 def _with_ids(
     messages: Sequence[Message], form: Format, ids: Sequence[int]
-) -> tuple[list[Message], list[Message]]:
-    """Returns the last calls, and the messages, in which results have the ids of these calls."""
+) -> tuple[list[Message], list[Message], int]:
+    """Returns the last calls, and the messages, in which results have the ids of these calls.
+
+    And how many calls were before, if ids count them.
+    """
     results = any(message.get("role") == "tool" for message in messages)
     openers = {t.name for t in form.dialect.table.openers.values() if not t.body_by_model}
     events = form.dialect.lex_ids(ids)[0] if results else []
@@ -128,7 +132,9 @@ def _with_ids(
         reader.push(int(i))
     reader.end()
     calls = [_call(c.name, c.id or f"call-{n}") for n, c in enumerate(reader.calls) if c.name]
-    written, out = {call.id for call in reader.calls}, list[Message]()
+    counted, out = counting(form.dialect.table) is not None, list[Message]()
+    past = int(reader.calls[0].id) if counted and reader.calls else 0
+    written = {call.id for call in reader.calls if not counted}
     answered = {message.get("tool_call_id") for message in messages}
     waiting = iter([call for call in calls if call["id"] not in answered])
     for number, message in enumerate(messages):
@@ -143,7 +149,7 @@ def _with_ids(
                 call["id"] = ident
             message = message | {"tool_call_id": ident or call["id"]}
         out.append(message)
-    return calls, out
+    return calls, out, past
 
 
 def _call(name: str, ident: str) -> Message:
@@ -151,11 +157,15 @@ def _call(name: str, ident: str) -> Message:
 
 
 def _tail(
-    prompter: Prompter, messages: Sequence[Message], calls: list[Message], options: dict[str, Any]
-) -> tuple[list[int], list[int]]:
+    prompter: Prompter, messages: Sequence[Message], calls: list[Message], past: int,
+    options: dict[str, Any],
+) -> tuple[list[int], list[int]]:  # fmt: skip
     """Returns the ids that come after an answer with these calls, and the numbers of messages."""
     answer: Message = {"role": "assistant", "content": "" if calls else "!"}
-    begun = [*prompter.question, answer | ({"tool_calls": calls} if calls else {})]
+    earlier = [_call("f", f"earlier-{n}") for n in range(past)]
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": "!"} for call in earlier]
+    begun = [*prompter.question, *([answer | {"tool_calls": earlier}] if past else []), *results]
+    begun.append(answer | ({"tool_calls": calls} if calls else {}))
     episode, parsed, sources = prompter.episode([*begun, *messages], (), options)
     ids = prompter.ids(episode, parsed)
     dialect, encoded = prompter.dialect, prompter.dialect.encode(episode, partial=True)

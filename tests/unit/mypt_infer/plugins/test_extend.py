@@ -73,6 +73,18 @@ def test_what_comes_next_is_the_prompt_of_all(chat: str, least: int) -> None:
     assert count >= least
 
 
+def test_calls_that_are_counted_go_on_with_their_numbers() -> None:
+    form, messages = prompter("kimi-k2"), CHATS["results"][0]
+    messages = [*messages, assistant("", tool_calls=[CALL | {"id": "again"}])]
+    episode, _, _ = form.episode(messages, TOOLS)
+    encoded = form.dialect.encode(episode, partial=True)
+    ids = encoded.ids.tolist()[: int(encoded.loss.nonzero()[0][-1]) + 1]
+    result = RESULT | {"tool_call_id": "again"}
+    out = extend(form, ids, [result])
+    assert out.ids == form.prompt([*messages, result], TOOLS).ids
+    assert "## Return of functions.f:2\n5" in form.dialect.tokenizer.decode(out.ids[out.kept :])
+
+
 @pytest.mark.parametrize("name", ["chatml", "qwen3", "glm4.5", "llama3.1", "harmony"])
 def test_an_answer_that_was_cut_is_ended(name: str) -> None:
     known = parts(name, "question")
