@@ -21,6 +21,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast import quotes
 from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_spec import Limits
 from mypt_spec.adapters.message_splitter import MessageSplitter
 from mypt_spec.adapters.splitter import splitter
@@ -356,3 +357,9 @@ def test_tokens_are_at_most_twice_the_bytes(values: list[str]) -> None:
     raw = tool_text(result=f"[{','.join(values)}]").replace(", ", ",").replace(": ", ":")
     episode, _ = d.read(json.loads(raw))
     assert len(d.encode(episode)) <= 2 * len(raw)
+
+
+def test_a_tag_without_the_space_before_it_is_in_no_clean_text() -> None:
+    dialect = mypt_spec.dialect("mistral-v1")
+    texts = CleanTexts(dialect.table, dialect.automaton)
+    assert texts.doubtful(["Yes.", "Fine[/INST]ok"]) == [1]
