@@ -15,6 +15,7 @@ from mypt_infer.run_format import Format
 from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.deltas import DeltaReader
 from mypt_spec import Dialect, Encoded
+from mypt_spec.adapters.message_shape import counted_id
 from mypt_spec.bodies.json_body import counting
 from mypt_spec.episode import Event
 from mypt_spec.patch import in_common
@@ -131,14 +132,17 @@ def _with_ids(
     for i in ids[begin:] if results else ():
         reader.push(int(i))
     reader.end()
-    calls = [_call(c.name, c.id or f"call-{n}") for n, c in enumerate(reader.calls) if c.name]
-    counted, out = counting(form.dialect.table) is not None, list[Message]()
+    table = form.dialect.table
+    spelled = {c.id: counted_id(table, {"name": c.name, "id": c.id}) or c.id for c in reader.calls}
+    named = [(n, call) for n, call in enumerate(reader.calls) if call.name]
+    calls = [_call(call.name, spelled[call.id] or f"call-{n}") for n, call in named]
+    counted, out = counting(table) is not None, list[Message]()
     past = int(reader.calls[0].id) if counted and reader.calls else 0
-    written = {call.id for call in reader.calls if not counted}
-    answered = {message.get("tool_call_id") for message in messages}
+    written, answered = {*spelled.values()}, {spelled.get(i, i) for i in map(_answered, messages)}
     waiting = iter([call for call in calls if call["id"] not in answered])
     for number, message in enumerate(messages):
-        ident, name = message.get("tool_call_id"), message.get("name")
+        ident, name = _answered(message), message.get("name")
+        ident = spelled.get(ident, ident)
         if message.get("role") == "tool" and ident not in written:
             call = next(waiting, None)
             if call is None and not name:
@@ -147,9 +151,13 @@ def _with_ids(
                 calls.append(call := _call(str(name), f"call_{number}"))
             if ident and call["id"] not in written:
                 call["id"] = ident
-            message = message | {"tool_call_id": ident or call["id"]}
-        out.append(message)
+            ident = call["id"] if counted else ident or call["id"]
+        out.append(message | ({"tool_call_id": ident} if ident else {}))
     return calls, out, past
+
+
+def _answered(message: Message) -> Any:
+    return message.get("tool_call_id")
 
 
 def _call(name: str, ident: str) -> Message:

@@ -73,16 +73,24 @@ def test_what_comes_next_is_the_prompt_of_all(chat: str, least: int) -> None:
     assert count >= least
 
 
-def test_calls_that_are_counted_go_on_with_their_numbers() -> None:
+@pytest.mark.parametrize("ids", [("again", "more"), ("functions.f:2", "functions.f:3"), ("2", "3")])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_calls_that_are_counted_go_on_with_their_numbers(
+    ids: tuple[str, str], order: tuple[int, int]
+) -> None:
     form, messages = prompter("kimi-k2"), CHATS["results"][0]
-    messages = [*messages, assistant("", tool_calls=[CALL | {"id": "again"}])]
+    messages = [*messages, assistant("", tool_calls=[CALL | {"id": i} for i in ids])]
     episode, _, _ = form.episode(messages, TOOLS)
     encoded = form.dialect.encode(episode, partial=True)
-    ids = encoded.ids.tolist()[: int(encoded.loss.nonzero()[0][-1]) + 1]
-    result = RESULT | {"tool_call_id": "again"}
-    out = extend(form, ids, [result])
-    assert out.ids == form.prompt([*messages, result], TOOLS).ids
-    assert "## Return of functions.f:2\n5" in form.dialect.tokenizer.decode(out.ids[out.kept :])
+    drawn = encoded.ids.tolist()[: int(encoded.loss.nonzero()[0][-1]) + 1]
+    results = [RESULT | {"tool_call_id": ids[n], "content": str(n)} for n in order]
+    out = extend(form, drawn, results)
+    text = form.dialect.tokenizer.decode(out.ids[out.kept :])
+    own = range(2) if ids[0] == "again" else order  # ids that nobody wrote are taken in order
+    for n, content in zip(own, order, strict=True):
+        assert f"## Return of functions.f:{2 + n}\n{content}" in text
+    if order == (0, 1):
+        assert out.ids == form.prompt([*messages, *results], TOOLS).ids
 
 
 @pytest.mark.parametrize("name", ["chatml", "qwen3", "glm4.5", "llama3.1", "harmony"])
