@@ -205,6 +205,8 @@ def _generations(dialect: Dialect, episodes: list[Episode]) -> Result:
     decoder, chance, count = Decoder(dialect), random.Random(0), 0
     for episode in episodes:
         prompt, begun = list[int](), False
+        if dialect.refusal(episode):  # text that would be read as something else
+            continue
         for segment in dialect.segments(episode):
             tag = dialect.table.terminals.get(segment.event.terminal)
             by_model = tag is not None and tag.opens and tag.by_model
