@@ -27,6 +27,8 @@ from mypt_spec.states import open_blocks
 ROOT = Path(__file__).parent.parent
 TABLES = (
     "grammar/mistakes.toml",
+    "mypt/lint/commands.toml",
+    "mypt_cli/jsonl/array.toml",
     "mypt_cli/jsonl/other_files.toml",
     "mypt_records/checks/control.toml",
     "mypt_records/content.toml",

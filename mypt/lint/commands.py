@@ -11,22 +11,12 @@ from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
 from mypt_lint.settings.options import model_path
+from mypt_spec.compiled.toml import load
 
 PROG = "mypt-lint "
 _PAGE_WIDTH = 100  # cells of a terminal that a page takes at most
 STARTER = Path(__file__).parent / "starter.toml"
-ABOUT = {
-    "explain": "Say what a rule finds, why it matters, and show what is wrong and what is right.",
-    "rules": "List all rules.",
-    "init": "Write a starter mypt-lint.toml into this folder.",
-    "new-dialect": "Write a folder with the grammar of a small chat format, to make it your own.",
-    "derive": "Learn a format from the chat template of a model, prove it, and write its folder.",
-    "check-dialect": "Check a folder with a grammar of your own: that text, ids, records, mask and"
-    "\ndecoder agree, and that its vectors hold.",
-    "completion": "Print a script that completes this and the other commands, for a shell.",
-    "server": "Serve an editor, by the protocol of language servers, on standard input and output."
-    "\nSettings are given as for linting; paths come from the editor.",
-}
+ABOUT = load(Path(__file__).with_suffix(".toml"))
 
 
 def subcommand(name: str) -> Command:

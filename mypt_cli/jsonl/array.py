@@ -15,10 +15,12 @@ with line ends a missing quote spoils one record, and not all that follow.
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from mypt_cli.jsonl.blocks import HEAD, Block, Origin, Unfinished
 from mypt_cli.jsonl.compression import BrokenDataError, FileReader
 from mypt_cli.jsonl.line import BOM, read_line
+from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
@@ -30,19 +32,7 @@ _STRING = re.compile(rb'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+')
 _BYTES_OF_ONE = bytes(range(0x80, 0xC0))  # all but the first byte of a character
 BEGIN, FIRST, NEXT, AFTER, END = "begin", "first", "next", "after", "end"
 
-_INCOMPLETE = "copy the file again from its source, or end the array with ]"
-_HELP = {
-    "comma": "put a comma between two records",
-    "trailing": "take out the comma before ]",
-    "double": "take out one of the two commas",
-    "junk": "remove it: between two records there is one comma, and white space",
-    "array": "join the arrays into one, or write one record a line: jq -c '.[]'; where each line "
-    'is a list of messages, write each as {"messages": [...]}',
-    "after": "put all records into the array, or each on a line of its own: jq -c '.[]'",
-    "cut": _INCOMPLETE,
-    "open": "copy the file again from its source, or close what this record leaves open: a bracket "
-    "or a quote",
-}
+_HELP = load(Path(__file__).with_suffix(".toml"))
 
 
 def cut_array(pieces: Iterator[bytes], reader: FileReader, *, max_line: int) -> Iterator[Block]:
