@@ -128,7 +128,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         model.report(say)
         if not options.quiet:
             report_family(model, say)
-        if options.model.lower().endswith(".gguf"):
+        if options.model.lower().endswith(".gguf") and os.path.isfile(options.model):
             say(f"{options.model}: lengths are not checked; its vocabulary needs {lacking()}")
         plan.by_model = ByModel(model)
     plan.edits = any(name.startswith("sarif") for name in options.format or [plan.top["format"]])

@@ -50,9 +50,12 @@ def model_path(path: str) -> str:
 
 def template_path(path: str) -> str:
     """Returns what `model_path` does, but a .gguf file itself where packages for it are missing."""
-    from mypt_cli.store import gguf
-
-    return path if gguf.lacking() else model_path(path)
+    try:
+        return model_path(path)
+    except UsageError as error:
+        if not str(error).endswith("'mypt-tags[gguf]'"):
+            raise
+        return path
 
 
 def add_model(add: Options, does: str, path: Callable[[str], str] = model_path) -> None:

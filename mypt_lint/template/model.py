@@ -20,20 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
-from mypt_lint.template.align import (
-    LIKELY_SPECIAL,
-    NAME,
-    THOUGHT,
-    Aligned,
-    Aligner,
-    AlignError,
-    Leaf,
-    spelled,
-)
+from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
 from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
 from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import TEMPLATE_FILES, TEMPLATE_FOLDER, Template, added_tokens, load
+from mypt_lint.template.wording import turn_ends
 from mypt_records.chat import Call, Chat, Message, Text, located
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.bodies.strict_json import escape
@@ -139,24 +131,16 @@ class _OneTemplate:
         self.stops = template.stops | {template.tokens.get("eos_token", "")}
         self._special = special
         self.form = form or self._best_form()
-        self.assumed = [] if template.stops and template.folder else self._after_answers()
+        self.assumed = [] if template.folder else self._after_answers()
         self.stops |= {*self.assumed}
 
     def _after_answers(self) -> list[str]:
-        """Returns the tags at which the model stops most likely: after an answer, and the last.
-
-        Of the tags between an answer and a question, the last one begins the question. One that
-        ends the question, too, comes before others.
-        """
+        """Returns the tags at which the model stops most likely: after an answer, and the last."""
         chat = [{"role": role, "content": role.title()} for role in ("user", "assistant") * 2]
         outcome = self.outcome(chat, None, {})
         if not isinstance(outcome, Aligned) or len(outcome.pieces) != len(chat):
             return []
-        question, first, second, last = outcome.pieces
-        regions = (question.end, first.start), (first.end, second.start), (last.end, None)
-        asked, tags, at_end = (LIKELY_SPECIAL.findall(outcome.text[a:b]) for a, b in regions)
-        turn_end, ends = {*asked[:1]} & {*tags}, filter(None, (at_end, at_end and tags[:-1]))
-        return sorted({min(turn_end & {*each}, default=each[0]) for each in ends} - self.stops)
+        return sorted({*turn_ends(outcome)} - self.stops)
 
     def outcome(
         self, messages: Any, tools: Any, options: dict[str, Any], key: Any = None

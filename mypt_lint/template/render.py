@@ -87,7 +87,7 @@ def _call(call: dict[str, Any], form: Form) -> dict[str, Any]:
     value = call["function"]["arguments"]
     if form.arguments == "object" and isinstance(value, str):
         with suppress(ValueError):  # which is a finding of its own
-            value = json.loads(value)
+            value = json.loads(value or "{}")
     elif form.arguments == "json" and not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False)
     return call | {"function": call["function"] | {"arguments": value}}

@@ -87,7 +87,7 @@ def load(path: str) -> list[Template]:
         adds_eos = "eos_token" in text and not re.search(r"\bset\s+eos_token\b", text)
         stops = frozenset({tokens["eos_token"]} if adds_eos else ())
         assumed = frozenset(token for token in tokens.values() if token not in text)
-    is_file = here.suffix not in (".json", ".gguf")
+    is_file = here.suffix.lower() not in (".json", ".gguf")
     folder = here.parent if here.suffix == ".json" else None if here.is_file() and is_file else here
     return [
         Template(name, str(file), text, tokens, stops, assumed, folder=folder)
@@ -184,7 +184,7 @@ def added_tokens(here: Path) -> list[AddedToken]:
 
     Raises UsageError.
     """
-    if here.suffix.lower() == ".gguf":
+    if here.suffix.lower() == ".gguf" and here.is_file():
         values = metadata(str(here))
         tokens, kinds = (values.get(_GGML + key, ()) for key in ("tokens", "token_type"))
         rows = enumerate(zip(tokens, kinds, strict=False))
