@@ -712,23 +712,3 @@ def test_stop_tokens_of_a_lone_template_are_what_follows_its_answers(
     printed = capsys.readouterr()
     assert printed.out.count("[MYP733]") == stopped.count(False)
     assert (f"assumed from its answers: {assumed}\n" in printed.err) == bool(assumed)
-
-
-def test_empty_arguments_are_none_for_a_template_of_objects(tmp_path: Path) -> None:
-    (tmp_path / "x.jinja").write_text(TOOLS, encoding="utf-8")
-    call = {"id": "c", "type": "function", "function": {"name": "now", "arguments": ""}}
-    record = {
-        "messages": [*chat("Hi!"), {"role": "assistant", "content": "", "tool_calls": [call]}]
-    }
-    text = ModelFolder(str(tmp_path / "x.jinja")).text(shape.read(record))
-    assert isinstance(text, str)
-    assert '"arguments": {}' in text
-
-
-def test_a_folder_may_have_the_name_of_a_gguf_file(tmp_path: Path) -> None:
-    folder = tmp_path / "x.gguf"
-    folder.mkdir()
-    (folder / "chat_template.jinja").write_text(CHATML, encoding="utf-8")
-    data = tmp_path / "d.jsonl"
-    data.write_text(json.dumps({"messages": chat("Hi!", "Hello.")}) + "\n", encoding="utf-8")
-    assert main(["--model", str(folder), str(data)]) == 0

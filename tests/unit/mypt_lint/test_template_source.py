@@ -12,6 +12,7 @@ from mypt.lint.cli import main
 from mypt_cli.errors import UsageError
 from mypt_cli.store.gguf import metadata
 from mypt_lint.template.lint import CONVERSATIONS, RARE, lint_template
+from mypt_lint.template.render import Form, in_form
 from mypt_lint.template.source import added_tokens, load
 from mypt_lint.template.source_checks import source_faults
 from mypt_lint.template.values import values
@@ -234,3 +235,17 @@ def test_what_is_no_gguf_file(tmp_path: Path) -> None:
         load(str(gguf(tmp_path / "m.gguf", **{"general.name": "Tiny"})))
     with pytest.raises(UsageError, match="No such file"):
         load(str(tmp_path / "none.gguf"))
+
+
+def test_a_folder_may_have_the_name_of_a_gguf_file(tmp_path: Path) -> None:
+    folder = tmp_path / "x.gguf"
+    folder.mkdir()
+    (folder / "chat_template.jinja").write_text(CHAT, encoding="utf-8")
+    assert [template.path for template in load(str(folder))] == [f"{folder}/chat_template.jinja"]
+    assert added_tokens(folder) == []
+
+
+def test_empty_arguments_are_none_for_a_template_of_objects() -> None:
+    call = {"type": "function", "function": {"name": "now", "arguments": ""}}
+    (message,) = in_form([{"role": "assistant", "tool_calls": [call]}], Form("object", "text", ""))
+    assert message["tool_calls"][0]["function"]["arguments"] == {}
