@@ -42,9 +42,6 @@ class CleanTexts:
         tags = (*table.special, *(t.shown for t in table.plain_tags))
         self.beginnings = beginnings(tags)
         first = {first for first, _ in self.beginnings} | signs(self.inner_tags)
-        first |= {
-            *"".join(tag.lstrip()[:1] for tag in tags)
-        }  # of a tag without the space before it
         edges = {text for text in (*self.ends, *self.begins) if not any(c in text for c in first)}
         edges |= {"{"} if table.untagged else set()
         first |= {""} if table.composed or table.spaced else set()

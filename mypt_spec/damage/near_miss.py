@@ -81,10 +81,10 @@ def _meant(word: str, table: TokenTable) -> str:
 def beginnings(tags: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Returns patterns of how tags and near misses begin, by first character.
 
-    In most texts these find nothing, and find it fast.
+    In most texts these find nothing, and find it fast. A tag may lack the space before it.
     """
     seconds: dict[str, set[str]] = {"<": set()}
-    for tag in tags:
+    for tag in {*tags, *filter(None, map(str.lstrip, tags))}:
         seconds.setdefault(tag[0], set()).add(re.escape(tag[1:2]))
     loose = r"[\w. /|\\-]"  # as in `_candidates`
     return tuple(
