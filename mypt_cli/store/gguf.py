@@ -32,6 +32,10 @@ _PACKAGES = ("gguf", "torch", "transformers")
 _INSTEAD = "name the folder of the original model (config.json and *.safetensors) instead"
 
 
+class LackingError(UsageError):
+    """A package that turns a file into a folder is missing."""
+
+
 def model_path(path: str) -> str:
     """Returns the folder of the model in a GGUF file, made if it is not in the cache.
 
@@ -61,7 +65,7 @@ def model_path(path: str) -> str:
     with _locked(cache / ".lock"):
         if not target.is_dir():
             if missing := lacking():
-                raise UsageError(f"{path}: GGUF files need {missing}")
+                raise LackingError(f"{path}: GGUF files need {missing}")
             _note(f"{path}: turning it into a model folder, once; this may take minutes")
             began = time.monotonic()
             with folder(target) as part:

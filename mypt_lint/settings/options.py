@@ -50,11 +50,11 @@ def model_path(path: str) -> str:
 
 def template_path(path: str) -> str:
     """Returns what `model_path` does, but a .gguf file itself where packages for it are missing."""
+    from mypt_cli.store.gguf import LackingError
+
     try:
         return model_path(path)
-    except UsageError as error:
-        if not str(error).endswith("'mypt-tags[gguf]'"):
-            raise
+    except LackingError:
         return path
 
 
