@@ -138,11 +138,12 @@ def _with_ids(
     calls = [_call(call.name, spelled[call.id] or f"call-{n}") for n, call in named]
     counted, out = counting(table) is not None, list[Message]()
     past = int(reader.calls[0].id) if counted and reader.calls else 0
-    written, answered = {*spelled.values()}, {spelled.get(i, i) for i in map(_answered, messages)}
+    written = {*spelled.values()}
+    given = [message.get("tool_call_id") for message in messages]
+    answered = [None if ident is None else spelled.get(ident, ident) for ident in given]
     waiting = iter([call for call in calls if call["id"] not in answered])
-    for number, message in enumerate(messages):
-        ident, name = _answered(message), message.get("name")
-        ident = spelled.get(ident, ident)
+    for number, (message, ident) in enumerate(zip(messages, answered, strict=True)):
+        name = message.get("name")
         if message.get("role") == "tool" and ident not in written:
             call = next(waiting, None)
             if call is None and not name:
@@ -154,10 +155,6 @@ def _with_ids(
             ident = call["id"] if counted else ident or call["id"]
         out.append(message | ({"tool_call_id": ident} if ident else {}))
     return calls, out, past
-
-
-def _answered(message: Message) -> Any:
-    return message.get("tool_call_id")
 
 
 def _call(name: str, ident: str) -> Message:
