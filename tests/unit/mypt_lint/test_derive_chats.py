@@ -16,7 +16,7 @@ from mypt_lint.derive.derive import Derived, derive
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
-from mypt_spec import Dialect
+from mypt_spec import Dialect, Episode
 from mypt_spec.adapters.template_options import KEY
 from mypt_train.export.chat_facts import endings
 from mypt_train.export.chat_template import chat_template
@@ -96,6 +96,14 @@ def texts(derived: Derived, folder: Path, record: Record) -> tuple[str, str]:
     return text, compiled(folder.joinpath("template.jinja").read_text())(bos_token="<s>", **record)[
         0
     ]
+
+
+def read_and_trained(dialect: Dialect, record: Record) -> tuple[Episode, str]:
+    """Returns a record as an Episode, and the text of it that is trained."""
+    episode, _ = dialect.read(record)
+    assert episode is not None
+    encoded = dialect.encode(episode)
+    return episode, dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
 
 
 @pytest.mark.parametrize(
@@ -204,10 +212,9 @@ def test_the_tag_of_an_answer_may_end_a_thought(tmp_path: Path) -> None:
     derived = learned(tmp_path, OPEN.replace("\n{{ m.content", f"\n{thought}{{{{ m.content"))
     assert derived.levels[1].is_complete, derived.levels[1].reason
     dialect = derived.load(tmp_path)
-    episode, _ = dialect.read(chat(user("Q"), assistant("A", reasoning_content="T")))
-    assert episode is not None
-    encoded = dialect.encode(episode)
-    trained = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
+    episode, trained = read_and_trained(
+        dialect, chat(user("Q"), assistant("A", reasoning_content="T"))
+    )
     assert trained == "<think>T</think>A<|im_end|>"
     assert dialect.parse(dialect.serialize(episode)) == (episode, [])
 
@@ -215,10 +222,7 @@ def test_the_tag_of_an_answer_may_end_a_thought(tmp_path: Path) -> None:
 def test_a_template_without_a_prompt_leaves_the_header_to_the_model(tmp_path: Path) -> None:
     template = "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>{% endfor %}"
     dialect = learned(tmp_path, template).load(tmp_path)
-    episode, _ = dialect.read(chat(*TURNS))
-    assert episode is not None
-    encoded = dialect.encode(episode)
-    said = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
+    _, said = read_and_trained(dialect, chat(*TURNS))
     assert said == "<|assistant|>\nA<|end|><|assistant|>\nC<|end|>"
 
 
@@ -276,10 +280,7 @@ def test_the_last_tag_after_an_answer_is_where_a_model_stops(tmp_path: Path) -> 
         "not loop.last or", "true or"
     )
     dialect = learned(tmp_path, template).load(tmp_path)
-    episode, _ = dialect.read(chat(*TURNS))
-    assert episode is not None
-    encoded = dialect.encode(episode)
-    trained = dialect.tokenizer.decode(encoded.ids[encoded.loss == 1])
+    _, trained = read_and_trained(dialect, chat(*TURNS))
     assert trained == "A<|end_text|><|im_end|>C<|end_text|><|im_end|>"
 
 
