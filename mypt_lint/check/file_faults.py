@@ -13,7 +13,7 @@ from mypt_lint.check.origins import placed
 from mypt_spec.findings import Finding, Fix
 
 MAX_TEXT = 64 << 20  # bytes of a serialised text, which is read whole
-BLOCK = 192 << 10  # of larger pieces, memory comes anew, page by page; smaller take longer
+BLOCK = 192 << 10  # smaller blocks of lines take longer, and larger ones get new memory each time
 
 
 def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Diagnostic]:
