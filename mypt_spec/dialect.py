@@ -8,7 +8,7 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -351,7 +351,7 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
     digest = hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
     if adapter is None:
         coded = shipped and not (folder / RECORDS).is_file()
-        adapter = _shipped(folder) if coded else _adapter(folder, table, machine)
+        adapter = _shipped(folder) if coded else _adapter(folder, table, lambda: machine)
     if adapter.chat is not None:
         shared = shared_mistakes(_text(grammar_root() / SHARED), adapter.chat, table)
         table = replace(table, mistakes=(*table.mistakes, *shared))
@@ -387,7 +387,7 @@ def _grammar_file(folder: Path) -> Path:
     return files[0]
 
 
-def _adapter(folder: Path, table: TokenTable, machine: Automaton) -> Adapter:
+def _adapter(folder: Path, table: TokenTable, machine: Callable[[], Automaton]) -> Adapter:
     """Returns what reads the records of a dialect of one's own."""
     records, code = folder / RECORDS, folder / CODE
     if records.is_file() and code.is_file():
@@ -417,7 +417,11 @@ def shaped(record: object, name: str) -> bool:
     Raises KeyError, which names the known dialects.
     """
     where = folder(name)
-    adapter = dialect(name).adapter if (where / RECORDS).is_file() else _shipped(where)
+    if (where / RECORDS).is_file():
+        table = load_table(_text(where / "tokens.toml"))
+        adapter = _adapter(where, table, lambda: dialect(name).automaton)
+    else:
+        adapter = _shipped(where)
     _, findings, _ = adapter.check(record)
     return not any(finding.severity == "error" for finding in findings)
 
@@ -456,10 +460,16 @@ def dialects() -> tuple[str, ...]:
 def detectable_dialects() -> tuple[str, ...]:
     """Returns the names of the installed dialects whose records nobody else's look like, sorted.
 
-    Records that a `records.toml` describes are those of chats in general, so nothing in them says
-    for which format they are meant: such a dialect is named, never guessed from records.
+    Where `records.toml` names a shape, records are those of chats in general, so nothing in them
+    says for which format they are meant: such a dialect is named, never guessed from records.
     """
-    return tuple(name for name in dialects() if not (_folders()[name] / RECORDS).is_file())
+    return tuple(name for name in dialects() if not _reads_chats(_folders()[name]))
+
+
+def _reads_chats(folder: Path) -> bool:
+    """Returns whether `records.toml` in a folder says that records are messages of chats."""
+    records = folder / RECORDS
+    return records.is_file() and "shape" in load_toml(records)
 
 
 def dialect(name: str | Path, *, vocabulary: str | Path | None = None) -> Dialect:

@@ -11,6 +11,7 @@ where the grammar takes it there, else before or after it. A block that holds on
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -67,8 +68,10 @@ class _Role(NamedTuple):
     end: str
 
 
-def declared(source: str, table: TokenTable, automaton: Automaton, *, where: str) -> Adapter:
-    """Returns the adapter that a `records.toml` declares.
+def declared(
+    source: str, table: TokenTable, automaton: Callable[[], Automaton], *, where: str
+) -> Adapter:
+    """Returns the adapter that a `records.toml` declares; `automaton` is called if it matters.
 
     Raises SpecError, which names the file `where`, the entry, and what was expected.
     """
@@ -78,15 +81,19 @@ def declared(source: str, table: TokenTable, automaton: Automaton, *, where: str
 class Declared(Adapter):
     """Knows records by what a `records.toml` says of them."""
 
-    def __init__(self, schema: RecordSchema, roles: tuple[_Role, ...], begin: str = "") -> None:
+    def __init__(
+        self, schema: RecordSchema, roles: tuple[_Role, ...], begin: str = "", shared: bool = True
+    ) -> None:
         self.SCHEMA = schema
-        self.begin = begin
+        self.begin, self.shared = begin, shared
         self.roles = {role.name: role for role in roles}
         self.marks = {role.end for role in roles if role.end} | ({begin} - {""})
 
     @property
-    def chat(self) -> Chat:
+    def chat(self) -> Chat | None:
         """Returns the blocks of roles with the usual names, and the mark that comes first."""
+        if not self.shared:
+            return None
         begin = {"begin": (self.begin,)} if self.begin else {}
         usual = {_PIECES[n]: (role.block,) for n, role in self.roles.items() if n in _PIECES}
         return Chat(begin | usual)
@@ -184,7 +191,7 @@ def _message_keys(key: _Key, text: str) -> dict[str, Any]:
 class _File(TomlFile):
     """A `records.toml` while it is read, and the dialect that it belongs to."""
 
-    def __init__(self, where: str, table: TokenTable, automaton: Automaton) -> None:
+    def __init__(self, where: str, table: TokenTable, automaton: Callable[[], Automaton]) -> None:
         super().__init__(where)
         self.table, self.automaton = table, automaton
 
@@ -209,7 +216,7 @@ class _File(TomlFile):
         trained = (r.name for r in roles.values() if self.table.openers[r.block].body_loss)
         aliases, weighs = other_names(roles) | aliases, frozenset(trained)
         schema = RecordSchema(top, fields, aliases=aliases, messages=messages, weighs=weighs)
-        return Declared(schema, tuple(roles.values()), begin)
+        return Declared(schema, tuple(roles.values()), begin, data.get("shared_mistakes", True))
 
     def mark(self, name: object, entry: str) -> None:
         """Raises SpecError if a mark has a name that the token table does not know."""
@@ -223,12 +230,12 @@ class _File(TomlFile):
         block, end, entry = row.get("block", name), row.get("end", ""), f"[[message]] {name}"
         self.block(block, entry)
         self.mark(end, entry)
-        for key in [*row.get("optional", ()), *kinds]:
+        for key in [*row.get("optional", ()), *row.get("before", ()), *kinds]:
             self.need(key in keys, entry, f'{key!r} is not among its "keys"')
-        content = keys.index(_CONTENT) if _CONTENT in keys else len(keys)
+        first = {*keys[: [*keys, _CONTENT].index(_CONTENT)], *row.get("before", ())}
         role_keys = tuple(
-            self.key(key, kinds.get(key, key), block, entry, alone=("before", "after")[i > content])
-            for i, key in enumerate(keys)
+            self.key(k, kinds.get(k, k), block, entry, alone="before" if k in first else "after")
+            for k in keys
         )
         self.need(sum(k.body in _CALLS for k in role_keys) <= 1, entry, f"several calls; {_CODE}")
         optional = {*row.get("optional", {*keys} - {_CONTENT})}
@@ -248,11 +255,11 @@ class _File(TomlFile):
         if name == _CONTENT:
             return _Key(name, block, self.table.openers[block].body, "inside")
         opener = self.block(kind, entry)
-        stacks = open_blocks(self.automaton, self.table)
-        inside = any(
+        inside = kind in self.table.closers and any(
             stack[-1:] == (block,)
-            and opener.name in (row := self.automaton.steps[state])
+            and opener.name in (row := self.automaton().steps[state])
             and stacks[row[opener.name]] == (*stack, kind)
+            for stacks in [open_blocks(self.automaton(), self.table)]
             for state, stack in stacks.items()
         )
         self.need(inside or opener.body == "text", entry, f"{kind!r} is a block by itself; {_CODE}")
