@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from mypt_records.prefilter import TextFilter
 from mypt_spec.bodies.members import Member, Members
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Finding
@@ -138,22 +139,29 @@ class Chat:
     shared: int = 0
     facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def texts(self, *, rejected: bool = True) -> list[tuple[Message, Text]]:
-        """Returns all texts and thoughts, each with its message."""
-        key = f"texts {rejected}"
-        if key not in self.facts:  # most checks need them
-            self.facts[key] = [
-                (message, text)
-                for message in (*self.messages, *(self.rejected if rejected else ()))
-                for text in (*(message.content or ()), *message.thoughts)
-            ]
-        texts: list[tuple[Message, Text]] = self.facts[key]
-        return texts
+    def texts(self, code: str = "", *, rejected: bool = True) -> list[tuple[Message, Text]]:
+        """Returns all texts and thoughts, each with its message.
 
-    def answers(self) -> Iterator[tuple[Message, Text]]:
+        With a code, those alone in which this rule may find something by its prefilters.
+        """
+        if "texts" not in self.facts:  # most checks need them
+            here, others = (
+                [(m, text) for m in messages for text in (*(m.content or ()), *m.thoughts)]
+                for messages in (self.messages, self.rejected)
+            )
+            self.facts["texts"] = here, [*here, *others]
+        texts: list[tuple[Message, Text]] = self.facts["texts"][rejected]
+        if not code:
+            return texts
+        if "by code" not in self.facts:
+            every = [text.text for _, text in self.facts["texts"][True]]
+            self.facts["by code"] = TextFilter(lambda _: True).by_code(every)
+        return [texts[i] for i in sorted(self.facts["by code"][code]) if i < len(texts)]
+
+    def answers(self, code: str = "") -> Iterator[tuple[Message, Text]]:
         """Yields the texts and thoughts that a model learns to write; not those of bad answers."""
         good = self.label is None or self.label.value
-        items = self.texts(rejected=False) if good else ()
+        items = self.texts(code, rejected=False) if good else ()
         return (item for item in items if item[0].role == "assistant")
 
     @property

@@ -101,15 +101,10 @@ class TextFilter:
 
     def doubtful(self, texts: Sequence[str]) -> list[int]:
         """Returns the numbers of the texts in which something may be found."""
-        global _scanned  # noqa: PLW0603
-        asked, places = self.prefilters, dict[int, int]()
-        if _scanned < _BUILD:
-            _scanned += sum(map(len, texts))
-        elif self._compiled[0]:
-            places = self._places(texts)
-            asked = [p for p in asked if not p.needles]
+        places = self._scan(texts)
+        asked = [p for p in self.prefilters if places is None or not p.needles]
         doubtful = set[int]()
-        for i, bits in places.items():
+        for i, bits in (places or {}).items():
             text = texts[i]
             while bits:
                 number = bits.bit_length() - 1
@@ -121,6 +116,24 @@ class TextFilter:
             sizes = enumerate(map(len, texts))
             doubtful.update([i for i, n in sizes if n >= least and may_find(texts[i])])
         return sorted(doubtful)
+
+    def by_code(self, texts: Sequence[str]) -> dict[str, set[int]]:
+        """Returns the numbers of the texts in which the rule of each code may find something."""
+        places, found = self._scan(texts), dict[str, set[int]]()
+        for number, one in enumerate(self.prefilters):
+            every = places is None or not one.needles
+            in_doubt = [i for i, bits in (places or {}).items() if bits >> number & 1]
+            for code in one.codes:
+                found.setdefault(code, set()).update(range(len(texts)) if every else in_doubt)
+        return found
+
+    def _scan(self, texts: Sequence[str]) -> dict[int, int] | None:
+        """Returns `_places`; None if it does not pay, or if all functions are to be asked."""
+        global _scanned  # noqa: PLW0603
+        if _scanned < _BUILD:
+            _scanned += sum(map(len, texts))
+            return None
+        return self._places(texts) if self._compiled[0] else None
 
     def _places(self, texts: Sequence[str]) -> dict[int, int]:
         """Returns the prefilters of the needles in texts, as bits, by the numbers of the texts."""

@@ -6,6 +6,7 @@ of such a line; output are the same findings with the rows and columns of the fi
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 
 from mypt_cli.jsonl.blocks import Block, Origin
@@ -34,7 +35,7 @@ def placed(items: list[Diagnostic], block: Block, first_row: int | None = None) 
 
 def _in_array(items: list[Diagnostic], origin: Origin) -> list[Diagnostic]:
     text = origin.raw.decode("utf-8", "replace")
-    ends = [at for at, char in enumerate(text) if char == "\n"] if "\n" in text else []
+    ends = [found.start() for found in re.finditer("\n", text)]
     line = text.replace("\n", " ")
 
     def place(offset: int) -> tuple[int, int]:

@@ -100,7 +100,7 @@ def _has_lookalikes(text: str) -> bool:
 @check("MYP363")
 def wrong_encoding(chat: Chat) -> Iterator[Finding]:
     """Finds texts that were decoded with the wrong encoding: the first place of each text."""
-    for message, text in chat.texts():
+    for message, text in chat.texts("MYP363"):
         if odd(text.text) and (match := re.search(_BROKEN, text.text)):
             quoted = "U+FFFD" if match[0] == "\ufffd" else repr(match[0])
             fault = f"{quoted} in the {message.alias} message: it was read in the wrong encoding"
@@ -111,7 +111,7 @@ def wrong_encoding(chat: Chat) -> Iterator[Finding]:
 @check("MYP364")
 def invisible_character(chat: Chat) -> Iterator[Finding]:
     """Finds characters that nobody sees, in texts of scripts that do not need them."""
-    for message, text in chat.texts():
+    for message, text in chat.texts("MYP364"):
         match = re.search(_INVISIBLE, text.text) if odd(text.text) else None
         if match and not re.search(_NEEDS, text.text):
             fault = f"U+{ord(match[0][0]):04X} in the {message.alias} message is invisible"
@@ -122,7 +122,7 @@ def invisible_character(chat: Chat) -> Iterator[Finding]:
 @check("MYP452")
 def control_character(chat: Chat) -> Iterator[Finding]:
     """Finds control characters and escape sequences; results of tools may quote a terminal."""
-    for message, text in chat.texts():
+    for message, text in chat.texts("MYP452"):
         if message.role != "tool" and (match := _CONTROL.search(text.text)):
             char = f"U+{ord(match[0][0]):04X}"
             fault = f"{char} in the {message.alias} message is a control character"
@@ -146,7 +146,7 @@ def _apart(text: str) -> re.Match[str] | None:
 @check("MYP609")
 def text_not_nfc(chat: Chat) -> Iterator[Finding]:
     """Finds the first Latin letter with an accent that is a character of its own."""
-    for message, text in chat.texts():
+    for message, text in chat.texts("MYP609"):
         if match := None if text.text.isascii() else _apart(text.text):
             whole = normalize("NFC", match[0])
             fault = f"{match[0]!r} in the {message.alias} message is two characters, in NFC one"
@@ -161,7 +161,7 @@ def text_not_nfc(chat: Chat) -> Iterator[Finding]:
 @check("MYP462")
 def lookalike_letters(chat: Chat) -> Iterator[Finding]:
     """Finds words of Latin letters with some that only look like these."""
-    for message, text in chat.texts():
+    for message, text in chat.texts("MYP462"):
         if _has_lookalikes(text.text):
             word = next(re.finditer(_MIXED, text.text))
             fault = f"{word[0]!a} in the {message.alias} message, and others, mix alphabets"

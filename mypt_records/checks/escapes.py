@@ -45,7 +45,7 @@ def _may_be_escaped(text: str) -> bool:
 @check("MYP459")
 def escaped_text(chat: Chat) -> Iterator[Finding]:
     r"""Finds texts with `\n`, `\"` or `&quot;` in place of what these stand for."""
-    for message, text in chat.texts():
+    for message, text in chat.texts("MYP459"):
         match = _escape(text.text) if message.role in ("user", "assistant") else None
         topic = "escaping" if match and _TWICE.match(match[0]) else "markup"
         if match and not any(first(topic, t.text) for _, t in chat.texts()):

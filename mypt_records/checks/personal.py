@@ -16,7 +16,7 @@ _SAYS = {"MYP367": "looks like a secret:", "MYP450": "may be personal:", "MYP451
 
 def _found(code: str, what: str, chat: Chat) -> Iterator[Finding]:
     """Finds the values of a rule: the first of each kind in a text."""
-    for message, text in chat.texts():
+    for message, text in chat.texts(code):
         names: set[str] = set()
         for name, start, end in private(text.text, code):
             if name not in names:

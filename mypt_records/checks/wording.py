@@ -41,7 +41,7 @@ def _may_repeat(text: str) -> bool:
 @check("MYP365")
 def repeated_text(chat: Chat) -> Iterator[Finding]:
     """Finds answers that say the same again and again up to their end."""
-    for message, text in chat.answers():
+    for message, text in chat.answers("MYP365"):
         period, times = loop(text.text)
         if period:
             size = len(text.text)
@@ -53,7 +53,7 @@ def _in_texts(names: list[str], chat: Chat) -> Iterator[Finding]:
     """Finds the patterns of a rule: in answers, or in questions, too, unless others say why."""
     for name in names:
         row = table(name)
-        for message, text in chat.texts() if row.get("questions") else chat.answers():
+        for message, text in (chat.texts if row.get("questions") else chat.answers)(row["code"]):
             match = first(name, text.text) if message.role in ("user", "assistant") else None
             others = [t.text for m, t in chat.texts() if m is not message] if match else []
             unless = row.get("unless")

@@ -110,18 +110,14 @@ def strict_value(text: str, at: int) -> Any:
     return value
 
 
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_NO_BRACKETS = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[^"\[\]{}]++)++', re.DOTALL)
 
 
 def _depth(text: str) -> int:
     depth = deepest = 0
-    for match in _BRACKETS.finditer(text):
-        first = match[0][0]
-        if first in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif first in "]}":
-            depth -= 1
+    for bracket in _NO_BRACKETS.sub("", text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
     return deepest
 
 

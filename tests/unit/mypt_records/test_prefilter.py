@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from typing import Any
 from unittest import mock
 
@@ -61,6 +62,15 @@ def test_each_sample_is_found_alone_and_among_others() -> None:
     for texts in (TEXTS, *([text] for text in TEXTS), [f"{text}\n" for text in TEXTS]):
         assert text_filter().doubtful(texts) == expected(texts), texts
     assert len(expected(TEXTS)) > 120
+
+
+@given(st.lists(st.lists(PIECES, max_size=3).map("".join), max_size=5))
+def test_a_check_sees_each_text_that_its_functions_name(texts: list[str]) -> None:
+    found = text_filter().by_code([*texts, *TEXTS])
+    for one, i in product(PREFILTERS, range(len(texts) + len(TEXTS))):
+        if one.may_find([*texts, *TEXTS][i]):
+            assert all(i in found[code] for code in one.codes)
+    assert any(len(numbers) < len(TEXTS) / 4 for numbers in found.values())
 
 
 def test_without_the_package_all_functions_are_asked() -> None:
