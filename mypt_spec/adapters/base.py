@@ -144,7 +144,7 @@ class Reader:
 
         Any other tag stays text, for the rules to find.
         """
-        if not self.table.literals.search(text):
+        if not kinds or not self.table.literals.search(text):
             return [Part("text", text, at=at)]
         openers, closers = self.table.openers, self.table.closers
         forms = {f"{openers[kind].name} {TEXT} {closers[kind].name}": kind for kind in kinds}
@@ -160,9 +160,10 @@ class Reader:
     def call(
         self, kind: str, name: str, arguments: dict[str, Any], at: Place, name_at: Place
     ) -> Part:
-        """Returns a tool call as a part with its canonical JSON body."""
+        """Returns a tool call as a part with its canonical JSON body; a tag may have its name."""
         text = call_text(name, arguments, self.table.literals, self.table.openers[kind].body)
-        return Part(kind, text, at=at, name_at=name_at)
+        attrs = ((NAME, name),) if self.table.openers[kind].patterns else ()
+        return Part(kind, text, attrs, at, name_at)
 
     def json(self, value: Any, at: Place) -> Part:
         """Returns a JSON value as a text part."""
@@ -186,10 +187,11 @@ class Unread(Adapter):
         raise ValueError("nothing here says how to write records of this dialect")
 
 
-def spelled(parts: Iterable[Part], table: TokenTable) -> str:
+def spelled(parts: Iterable[Part], table: TokenTable, *kinds: str) -> str:
     """Returns parts as one string with inline tags: the inverse of `Reader.inline`.
 
-    Raises ValueError when a text part holds a tag literal that would be read back as a part.
+    Raises ValueError when a text part holds a tag literal that would be read back as a part of one
+    of `kinds`.
     """
     out = ""
     for part in parts:
@@ -197,7 +199,7 @@ def spelled(parts: Iterable[Part], table: TokenTable) -> str:
         if part.kind != "text":
             opener, closer = table.openers[part.kind], table.closers[part.kind]
             text = f"{opener.spell(part.attrs)}{text}{closer.spell(part.attrs)}"
-        elif len({event.terminal for event in lex(text, table)} - {TEXT}) > 1:
+        elif kinds and len({event.terminal for event in lex(text, table)} - {TEXT}) > 1:
             message = f"{text[:80]!r} as text would be read back as a tag"
             raise ValueError(f"no record can say this: {message}")
         out += text
@@ -205,9 +207,12 @@ def spelled(parts: Iterable[Part], table: TokenTable) -> str:
 
 
 def call_of(part: Part) -> tuple[str, dict[str, Any]]:
-    """Returns name and arguments of a "call" in a part. Raises ValueError for any other body."""
+    """Returns name and arguments of a "call" in a part, whose tag may have the name.
+
+    Raises ValueError for any other body.
+    """
     value = json.loads(part.text)
-    if not isinstance(value, dict) or not isinstance(value.get(NAME), str):
+    if not part.attrs and not (isinstance(value, dict) and isinstance(value.get(NAME), str)):
         raise ValueError(f"not a tool call: {part.text[:80]!r}")
-    (call,) = calls_in(value, "call", ())
+    (call,) = calls_in(value, "arguments" if part.attrs else "call", part.attrs)
     return call.name, call.arguments
