@@ -137,11 +137,13 @@ def numbered(messages: list[ChatMessage], table: TokenTable) -> list[ChatMessage
     spelled, waiting = dict[str, str](), dict[str, str]()  # ids, by the number of the call
     for message in messages:
         answers, meta = message.answers, dict(message.meta)
-        waiting = {} if message.calls else waiting
+        waiting, names = {} if message.calls else waiting, [call.get(ID) for call in message.calls]
         for call in message.calls:
-            number = str(len(spelled))
-            spelled[number] = counted_id(table, {"name": call["function"]["name"], ID: number})
-            waiting[number] = call.get(ID) or spelled[number]
+            number, name = str(len(spelled)), call["function"]["name"]
+            spelled[number] = ident = counted_id(table, {"name": name, ID: number})
+            while ident in names:  # that of another call, which a result may name
+                ident += "_"
+            waiting[number] = call.get(ID) or ident
         calls = tuple(c | {ID: number} for c, number in zip(message.calls, waiting, strict=False))
         if calls and not waiting.items() <= spelled.items():
             meta[IDS] = [*waiting.values()]

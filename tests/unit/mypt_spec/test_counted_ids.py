@@ -43,13 +43,15 @@ OWN = record(
 )
 NONE = record(called(("", "f"), ("", "g")), result(""), result(""))
 SOME = record(called(("", "f"), ("b", "g")), result("b"), result(""))
+LIKE = record(called(("", "f"), ("functions.f:0", "g")), result("functions.f:0"), result(""))
 SPELLED = record(called(("functions.f:0", "f")), result("functions.f:0"))
 
 
 @pytest.mark.parametrize(
     ("given", "numbers"),
     [(OWN, ["f:0", "g:1", "g:1", "f:0", "f:2", "f:2"]), (NONE, ["f:0", "g:1", "f:0", "g:1"]),
-     (SOME, ["f:0", "g:1", "g:1", "f:0"]), (SPELLED, ["f:0", "f:0"])],
+     (SOME, ["f:0", "g:1", "g:1", "f:0"]), (SPELLED, ["f:0", "f:0"]),
+     (LIKE, ["f:0", "g:1", "g:1", "f:0"])],
 )  # fmt: skip
 def test_calls_and_results_have_numbers(given: dict[str, Any], numbers: list[str]) -> None:
     episode, findings = D.check(given)
