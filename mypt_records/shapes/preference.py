@@ -31,7 +31,7 @@ TOP = frozenset({
 })  # fmt: skip
 _INPUT = ("messages", "tools", "parallel_tool_calls", "tool_choice")  # keys of what OpenAI asks
 _CLOSE = 50  # characters by which answers may differ that are equal but for white space
-_WHOLE, _ANSWER = "rejected_messages", "rejected_response"  # beside the `messages` of ms-swift
+_WHOLE, _ANSWER, _TOOLS = "rejected_messages", "rejected_response", "rejected_tools"  # of ms-swift
 
 
 def fit(record: dict[str, Any]) -> int:
@@ -87,12 +87,14 @@ def read(record: dict[str, Any]) -> Chat:
     if _repeats(chosen, question):
         question = [] if _heads(chosen) else question[: _heads(question)]
     tools = reader.tools(record.get("tools"), "/tools")
-    tools_there = record.get("rejected_tools")
-    if (tools_there or []) == (record.get("tools") or []):
-        used.append("rejected_tools")
-    elif keys["chosen"] == "messages" and (keys["rejected"] == _WHOLE or tools_there is not None):
+    others = reader.tools(record.get(_TOOLS), f"/{_TOOLS}")
+    if [tool.value for tool in others or ()] == [tool.value for tool in tools or ()]:
+        used.append(_TOOLS)
+    elif others is not None or keys["rejected"] == _WHOLE:
         problem, at = "the rejected answer has other tools", f"/{keys['rejected']}"
         hint = 'write "tools" as "rejected_tools": ms-swift shows "rejected_messages" no others'
+        if keys["chosen"] != "messages":
+            at, hint = f"/{_TOOLS}", 'trainers show both answers "tools": write both alike'
         reader.add("MYP261", problem, at, hint=hint, severity="warning")
     if (inside := _inside(record)) and tools is None:
         tools = reader.tools(inside.get("tools"), "/input/tools")

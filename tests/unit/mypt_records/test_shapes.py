@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -255,6 +256,7 @@ def test_a_side_of_several_messages_is_refused(record: dict[str, Any]) -> None:
 TOOLS = [function()]
 WHOLE = {"messages": talk(HI, YO), "rejected_messages": talk(HI, NO)}  # of ms-swift
 SHORT = {"messages": talk(HI, YO), "rejected_response": "No"}
+TRL = {"prompt": talk(HI), "chosen": talk(YO), "rejected": talk(NO)}
 
 
 @pytest.mark.parametrize(
@@ -265,17 +267,25 @@ SHORT = {"messages": talk(HI, YO), "rejected_response": "No"}
         (WHOLE | {"tools": TOOLS, "rejected_tools": []}, ["MYP261"], ["rejected_tools"]),
         (SHORT | {"tools": TOOLS}, [], []),
         (SHORT | {"tools": TOOLS, "rejected_tools": None}, [], []),
+        (WHOLE | {"tools": TOOLS, "rejected_tools": json.dumps(TOOLS)}, [], []),
+        (WHOLE | {"tools": json.dumps(TOOLS), "rejected_tools": TOOLS}, [], []),
+        (WHOLE | {"tools": TOOLS, "rejected_tools": ""}, ["MYP261"], ["rejected_tools"]),
+        (WHOLE | {"tools": TOOLS, "rejected_tools": "["}, ["MYP104", "MYP261"], None),
+        (TRL | {"tools": TOOLS, "rejected_tools": json.dumps(TOOLS)}, [], []),
+        (TRL | {"tools": TOOLS}, [], []),
+        (TRL | {"tools": TOOLS, "rejected_tools": []}, ["MYP261"], ["rejected_tools"]),
+        (TRL | {"rejected_tools": TOOLS}, ["MYP261"], ["rejected_tools"]),
         (SHORT | {"rejected_images": ["b.png"]}, ["MYP132"], ["rejected_images"]),
         (SHORT | {"rejected_videos": []}, [], []),
         ({"messages": talk(("user", "<image>Hi"), YO), "rejected_images": ["b.png"]}, [], ["rejected_images"]),
         ({"messages": talk(("user", "<image>Hi"), YO), "images": ["a.png"], "rejected_response": "No", "rejected_images": ["b.png"]}, [], ["images", "rejected_images"]),
     ],
 )  # fmt: skip
-def test_tools_and_media_of_a_rejected_answer(record: Record, codes: list[str], losses: list[str]) -> None:  # fmt: skip
+def test_tools_and_media_of_a_rejected_answer(record: Record, codes: list[str], losses: list[str] | None) -> None:  # fmt: skip
     shape = shape_of(record)
     assert [f.code for f in findings(read(record, shape))] == codes
     out = Converter(shape, "usf-omega").record(record)
-    assert [loss.field for loss in out.losses] == losses
+    assert (None if out.record is None else [loss.field for loss in out.losses]) == losses
     assert out.metadata == (("/channel",) if "channel" in record else ())
 
 
