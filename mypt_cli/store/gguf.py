@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypedDict
 
 try:
     import fcntl
 except ImportError:  # processes then may turn the same file twice
     fcntl = None  # type: ignore[assignment]
+
+import msgspec
 
 from mypt_cli.atomic import folder
 from mypt_cli.errors import UsageError, refuse_url
@@ -30,6 +32,11 @@ _SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=
 _HEAD = 1 << 20  # bytes of a file that its key depends on
 _PACKAGES = ("gguf", "torch", "transformers")
 _INSTEAD = "name the folder of the original model (config.json and *.safetensors) instead"
+_Read = TypedDict("_Read", {  # of the metadata
+    "tokenizer.chat_template": str, "tokenizer.ggml.tokens": list[str],
+    "tokenizer.ggml.token_type": list[int], "tokenizer.ggml.bos_token_id": int,
+    "tokenizer.ggml.eos_token_id": int, "tokenizer.ggml.eot_token_id": int,
+}, total=False)  # fmt: skip
 
 
 class LackingError(UsageError):
@@ -84,12 +91,17 @@ def metadata(path: str) -> dict[str, Any]:
             if (begin := file.read(4)) != _MAGIC:
                 raise UsageError(f"{path}: not a GGUF file: it begins with {begin!r}")
             count = _unpacked(file, "IQQ")[2]
-            return {_value(file, _TEXT): _value(file, *_unpacked(file, "I")) for _ in range(count)}
+            facts = {_value(file, _TEXT): _value(file, *_unpacked(file, "I")) for _ in range(count)}
+        msgspec.convert(facts, _Read)
+        return facts
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {error}; convert the model to GGUF again") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a GGUF file") from None
     except (struct.error, KeyError, OverflowError, MemoryError):
-        why = "the GGUF file is cut off or damaged; download it again"
-        raise UsageError(f"{path}: {why}") from None
+        raise UsageError(
+            f"{path}: the GGUF file is cut off or damaged; download it again"
+        ) from None
 
 
 def _value(file: BinaryIO, kind: int) -> Any:

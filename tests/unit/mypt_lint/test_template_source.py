@@ -230,6 +230,27 @@ def test_a_gguf_file_that_is_cut(size: int, tmp_path: Path) -> None:
         metadata(str(path))
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("ggml.tokens", "<s>", r"Expected `array`, got `str` - at `\$\.tokenizer\.ggml\.tokens`"),
+        ("ggml.tokens", 7, "Expected `array`, got `int`"),
+        ("ggml.tokens", [1, 2], "Expected `str`, got `int`"),
+        ("ggml.token_type", "x", "Expected `array`"),
+        ("ggml.bos_token_id", [0], "Expected `int`"),
+        ("chat_template", 5, "Expected `str`"),
+    ],
+)
+def test_a_gguf_file_with_values_of_other_types(
+    key: str, value: object, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = gguf(tmp_path / "m.gguf", **(VALUES | {f"tokenizer.{key}": value}))
+    with pytest.raises(UsageError, match=rf"m\.gguf: {reason}"):
+        load(str(path))
+    assert main(["--template", str(path)]) == 2
+    assert "m.gguf: Expected" in capsys.readouterr().err
+
+
 def test_what_is_no_gguf_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"the file has no tokenizer\.chat_template"):
         load(str(gguf(tmp_path / "m.gguf", **{"general.name": "Tiny"})))
