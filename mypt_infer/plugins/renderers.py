@@ -3,8 +3,6 @@
     [renderer]
     name = "custom"
     import_path = "mypt_infer.plugins.renderers.Renderer"
-    format = "qwen3"            # by default, the format is derived from the model's chat template
-    enable_thinking = false     # options of the format's template, as in records
 
 Ids are those of the format on the tokenizer's vocabulary. What it refuses, it refuses by name, with
 ValueError: tools that the format cannot declare, messages that it has no place for, unknown ids.
@@ -17,15 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ConfigDict
-from renderers.base import (
-    ParsedResponse,
-    ParsedToolCall,
-    RenderedTokens,
-    ToolCallParseStatus,
-    extract_message_tool_names,
-    resolve_thinking_retention,
-    should_rerender_for_thinking_retention,
-)
+from renderers import base
 from renderers.configs import BaseRendererConfig
 
 import mypt_spec
@@ -68,13 +58,13 @@ class Renderer:
         self._stops = sorted(stops | ({eos} if isinstance(eos, int) else set()))
         # Whether a longer conversation begins with the ids of a shorter one.
         self.is_prefix_stable = not self.dialect.table.history.drops
-        self.effective_thinking_retention = resolve_thinking_retention(
+        self.effective_thinking_retention = base.resolve_thinking_retention(
             self.config, "all" if self.is_prefix_stable else "tool_cycle"
         )
 
     def render(
         self, messages: Messages, *, tools: Tools = None, add_generation_prompt: bool = False
-    ) -> RenderedTokens:
+    ) -> base.RenderedTokens:
         """Returns the ids of a conversation, each with its message, as the template writes them."""
         episode, parsed, sources = self._prompter.episode(messages, tools or (), self._options)
         episode = official(episode, self.dialect.table)
@@ -97,7 +87,7 @@ class Renderer:
 
     def parse_response(
         self, token_ids: Sequence[int], *, tools: Tools = None, prompt_ids: Sequence[int] = ()
-    ) -> ParsedResponse:
+    ) -> base.ParsedResponse:
         """Returns what the ids of an answer say; calls that are none have a status that says why.
 
         Raises ValueError for an id that has no meaning in the format.
@@ -111,13 +101,12 @@ class Renderer:
         names = {tool.get("function", tool).get("name") for tool in tools or ()} | {""}
         calls = []
         for call in reader.calls:
-            status = "unknown_tool" if tools and call.name not in names else call.status
+            unknown = tools and call.name not in names
+            status = base.ToolCallParseStatus("unknown_tool" if unknown else call.status)
             data = call.raw, call.name or None, call.arguments, (call.begin, call.end)
-            calls.append(ParsedToolCall(*data, ToolCallParseStatus(status), call.id or None))
-        text, thought = (
-            "".join(d.text for d in deltas if d.kind == kind) for kind in (CONTENT, THOUGHT)
-        )
-        return ParsedResponse(text, thought or None, calls, not is_thinking)
+            calls.append(base.ParsedToolCall(*data, status, call.id or None))
+        text, thought = ("".join(d.text for d in deltas if d.kind == k) for k in (CONTENT, THOUGHT))
+        return base.ParsedResponse(text, thought or None, calls, not is_thinking)
 
     def get_stop_token_ids(self) -> list[int]:
         """Returns the ids at which a model stops."""
@@ -130,7 +119,7 @@ class Renderer:
         new_messages: Messages,
         *,
         tools: Tools = None,
-    ) -> RenderedTokens | None:
+    ) -> base.RenderedTokens | None:
         """Returns the next prompt: the ids so far, and those of the new messages.
 
         None where the whole conversation has to be rendered, as the format writes it otherwise: a
@@ -138,7 +127,7 @@ class Renderer:
         """
         del tools  # they are in the prompt
         ids = [*previous_prompt_ids, *previous_completion_ids]
-        if not previous_prompt_ids or should_rerender_for_thinking_retention(
+        if not previous_prompt_ids or base.should_rerender_for_thinking_retention(
             self.effective_thinking_retention, list(new_messages)
         ):
             return None
@@ -150,7 +139,7 @@ class Renderer:
 
     def _tokens(
         self, ids: list[int], indices: list[int], messages: Messages, *masks: list[bool]
-    ) -> RenderedTokens:
+    ) -> base.RenderedTokens:
         """Returns ids with their masks, of what is sampled and of texts, which may be too short."""
         sampled, texts = ((mask + [False] * len(ids))[: len(ids)] for mask in masks)
         roles = [str(message.get("role") or "") for message in messages]
@@ -160,8 +149,8 @@ class Renderer:
         ours = [n >= 0 and roles[n] == "assistant" for n in indices]
         both = zip(ours, sampled, texts, indices, strict=True)
         content = [own if is_ours else text and n >= 0 for is_ours, own, text, n in both]
-        names = extract_message_tool_names(list(messages))
-        return RenderedTokens(ids, indices, sampled, content, roles, names)
+        names = base.extract_message_tool_names(list(messages))
+        return base.RenderedTokens(ids, indices, sampled, content, roles, names)
 
 
 def _format_of(tokenizer: Any, name: str) -> tuple[str, mypt_spec.Dialect]:

@@ -11,11 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from vllm.entrypoints.generate.base.protocol import (
-    DeltaMessage,
-    ExtractedToolCallInformation,
-    ToolCall,
-)
+from vllm.entrypoints.generate.base.protocol import DeltaMessage, ExtractedToolCallInformation
 from vllm.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParserManager
 from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 
@@ -83,7 +79,7 @@ class _Tools(_Parser, ToolParser):  # type: ignore[misc]
         stream.push_text(model_output)
         stream.end()
         message = stream.message
-        calls = [ToolCall.model_validate(call) for call in message.get("tool_calls", [])]
+        calls = message.get("tool_calls", [])
         content = message.get("reasoning", "") + (message["content"] or "")
         return ExtractedToolCallInformation(
             tools_called=bool(calls), tool_calls=calls, content=content or None
