@@ -29,6 +29,7 @@ from mypt_spec.table import TOOL_TAGS
 from mypt_spec.templates.sandbox import ToolTemplate
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
+from mypt_train.export.tokenizer_file import ExportError
 
 _PROGRAM = Path(__file__).parent / "chat.jinja"
 JSON_TEXT = _PROGRAM.with_name("json_text.jinja")
@@ -91,7 +92,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
     table, paths, bare = dialect.table, layout.paths, dialect.table.tagged
     tags = bare if isinstance(bare, Tags) else USUAL
     if isinstance(bare, Keywords):
-        raise ValueError(f"{table.name}: no exported template has such calls (keywords)")
+        raise ExportError(f"{table.name}: no exported template writes calls as those of Python")
     heads = {*paths, *["system"] * bool(layout.system.question)}
     names: list[str] = [r for r in ("system", "developer", "user") if r in heads]
     names += (

@@ -5,14 +5,15 @@ transformers and servers that use it. Where a block begins and ends is read off 
 """
 
 import re
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
 from mypt_spec import Dialect
-from mypt_spec.bodies.call_tags import BareKeys, Tags
+from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
 from mypt_spec.states import open_blocks, stop_tags
 from mypt_spec.table import Terminal
-from mypt_train.export.chat_facts import forced, openings
+from mypt_train.export.chat_facts import endings, forced, openings
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
 from mypt_train.export.tokenizer_file import ExportError
 
@@ -23,9 +24,6 @@ _MEMBER = (
     rf"|\[(?:(?&any)(?:, (?&any))*)?\]|\{{(?:{_STRING}: (?&any)(?:, {_STRING}: (?&any))*)?\}}))"
 )
 _TEXT_AS_IT_IS = {"content": "text", "content_args": {"strip": False}}
-_FUNCTION = {"name": "{content.name}", "arguments": "{content.arguments}"}
-_PARAMETERS = {"name": "{content.name}", "arguments": "{content.parameters}"}
-_FIELDS = {"name": "{name}", "arguments": "{content}"}
 
 
 def response_template(dialect: Dialect) -> dict[str, Any]:
@@ -36,8 +34,7 @@ def response_template(dialect: Dialect) -> dict[str, Any]:
         fields["thinking"] = _bounds(layout.paths["thought"][-1], dialect) | _TEXT_AS_IT_IS
     if "call" in layout.paths:
         fields["tool_calls"] = _calls(layout, dialect)
-    fields["content"] = _content(layout, dialect) | _TEXT_AS_IT_IS
-    fields["content"] |= {"repeats": True, "join": ""}
+    fields["content"] = _TEXT_AS_IT_IS | {"repeats": True, "join": ""} | _content(layout, dialect)
     defaults = {"role": "assistant"}
     # A thought that the prompt opens is read in the prompt.
     kinds = layout.paths.get("thought", ())[-1:]
@@ -53,33 +50,34 @@ def response_template(dialect: Dialect) -> dict[str, Any]:
 
 def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
     kind = layout.paths["call"][-1]
-    opener = dialect.table.openers[kind]
-    field = _bounds(kind, dialect)
-    if isinstance(opener.body, BareKeys):
-        raise ExportError(f"{dialect.name}: no response template has such calls ({opener.body})")
-    if opener.body == "calls":
+    field, body = _bounds(kind, dialect), dialect.table.openers[kind].body
+    python = isinstance(body, Keywords) or getattr(body, "null", "null") != "null"
+    if python or (isinstance(body, Tags) and (body.wrap or body.python == "values")):
+        problem = "no response template can read calls with wrapped strings or Python's words"
+        raise ExportError(f"{dialect.name}: {problem}; name servers that need none")
+    if body == "calls":
         return field | {"content": "json"}
-    if opener.body == "functions":
+    if body == "functions":
         function = {"name": "{name}", "arguments": "{arguments}"}
         item = {"type": "function", "id": "{id}", "function": function}
         return field | {"content": "json", "transform": item, "transform_each": True}
-    if isinstance(opener.body, Tags) and (opener.body.wrap or opener.body.python == "values"):
-        problem = "no response template can read calls with wrapped strings or Python's words"
-        raise ExportError(f"{dialect.table.name}: {problem}; name servers that need none")
-    if isinstance(opener.body, Tags):  # the library reads a value by the type in its schema
-        before, after = map(re.escape, opener.body.function[:2])
-        field["open_pattern"] += f"{before}(?P<name>{opener.body.names.pattern}){after}"
-        before, after, end = map(re.escape, opener.body.argument)
-        value = f"{before}(?P<key>{opener.body.names.pattern}){after}(?P<value>.*?){end}"
+    if isinstance(body, Tags):  # the library reads a value by the type in its schema
+        before, after = map(re.escape, body.function[:2])
+        field["open_pattern"] += f"{before}(?P<name>{body.names.pattern}){after}"
+        before, after, end = map(re.escape, body.argument)
+        value = f"{before}(?P<key>{body.names.pattern}){after}(?P<value>.*?){end}"
         field |= {"content": "xml-inline", "content_args": {"tag_pattern": value}}
-    elif opener.body == "call":
+    elif body == "call":
         field["open_pattern"] += r'\{"name": "(?P<name>(?:[^"\\]|\\.)*)"(?:, )?'
         args = {"tag_pattern": _MEMBER, "value_parser": {"name": "json"}}
         field |= {"content": "xml-inline", "content_args": args}
     else:
         field["content"] = "json"
-    function = {"function": _FUNCTION, "parameters": _PARAMETERS}.get(opener.body, _FIELDS)
-    transform = {"type": "function", "function": function}
+    if isinstance(body, BareKeys):
+        field["content_args"] = {"unquoted_keys": True, "string_delims": [[body.end] * 2]}
+    inner = {"function": "{content.arguments}", "parameters": "{content.parameters}"}.get(body)
+    names = {"name": "{content.name}" if inner else "{name}", "arguments": inner or "{content}"}
+    transform = {"type": "function", "function": names}
     transform |= {"id": "{id}"} if "(?P<id>" in field["open_pattern"] else {}
     return field | {"repeats": True, "transform": transform}
 
@@ -92,7 +90,8 @@ def _content(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
     # An opener that the model could only write is in the prompt.
     if not opener.by_model or any(opener.name in forced(s, dialect) for s in states):
         ends = "|".join(_ends(kinds[-1], dialect))
-        return {"close_pattern": f"(?:{ends})(?s:.*)"}
+        args = {"content_args": {"strip": True}} if opener.prefix.isspace() else {}
+        return {"close_pattern": f"(?:{ends})(?s:.*)"} | args
     bounds = [_bounds(kind, dialect) for kind in kinds]
     opened = "|".join(b["open_pattern"] for b in bounds)
     closed = "|".join(dict.fromkeys(b["close_pattern"] for b in bounds))
@@ -100,10 +99,12 @@ def _content(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
 
 
 def _bounds(kind: str, dialect: Dialect) -> dict[str, Any]:
-    opener = dialect.table.openers[kind]
-    table = dialect.table
+    table, opener = dialect.table, dialect.table.openers[kind]
     others = [of[opener.name] for of in (table.after_text, table.joined) if opener.name in of]
-    spaces = "|".join(re.escape(other.bare[: -len(opener.bare)]) for other in others)
+    leads = [other.bare[: -len(opener.bare)] for other in others]
+    closer, both = (of[kind].bare if kind in of else "" for of in (table.closers, table.between))
+    leads += [both[len(closer) : -len(opener.bare)]] * (closer > "" and both.startswith(closer))
+    spaces = "|".join(map(re.escape, sorted({*leads} - {""}, key=len, reverse=True)))
     lead = f"(?:{spaces})?" if spaces else ""
     ends = "|".join(_ends(kind, dialect))
     head, attr, tail = _pattern(opener, captures=True).partition("(?P<name>")
@@ -118,25 +119,24 @@ def _ends(kind: str, dialect: Dialect) -> list[str]:
     table, machine = dialect.table, dialect.automaton
     patterns, inside = set[str](), open_blocks(machine, table)
     for state, stack in inside.items():
-        for name in machine.steps[state] if stack[-1:] == (kind,) else ():
-            terminal = table.terminals.get(name)
-            if terminal is None:
-                continue
+        row = machine.steps[state] if stack[-1:] == (kind,) else {}
+        for name in row.keys() & table.terminals.keys():
+            terminal = table.terminals[name]
             if kind in terminal.ends:
-                patterns.add(_pattern(terminal))
+                patterns.add(_pattern(terminal, stops=endings(dialect)))
             elif stops := stop_tags(machine, table)[state]:
                 patterns |= {f"(?={re.escape(tag)})" for tag in stops.values()}
-            elif (then := inside[machine.steps[state][name]])[: len(stack)] == stack != then:
+            elif (then := inside[row[name]])[: len(stack)] == stack != then:
                 continue  # a block in this one
             elif kind not in table.closers or (terminal.opens == kind and terminal.again):
                 patterns.add(f"(?={_pattern(terminal)})")
     return sorted(patterns, key=lambda p: (-len(p), p))
 
 
-def _pattern(terminal: Terminal, *, captures: bool = False) -> str:
+def _pattern(terminal: Terminal, *, captures: bool = False, stops: Sequence[str] = ()) -> str:
     """Returns the pattern of a tag, without white space that the system adds after it.
 
-    With `captures`, its attributes are groups by their names.
+    With `captures`, its attributes are groups by their names. A model writes nothing after `stops`.
     """
     out = ""
     for piece in terminal.stem:
@@ -144,4 +144,6 @@ def _pattern(terminal: Terminal, *, captures: bool = False) -> str:
             out += f"(?P<{piece.value}>{piece.pattern})" if captures else f"(?:{piece.pattern})"
         else:
             out += re.escape(piece.value)
+        if piece.value in stops:
+            break
     return out

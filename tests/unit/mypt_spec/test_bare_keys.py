@@ -22,7 +22,6 @@ from mypt_spec.episode import Place
 from mypt_spec.table_file import load_table
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.answers import answers
-from mypt_train.export.response_template import response_template
 from mypt_train.export.tokenizer_file import ExportError
 from tests.support import vocabulary
 from tests.support.build import Record, assistant, call, calls, chat, function, lines, tool, user
@@ -177,8 +176,6 @@ def test_columns_that_mean_nothing_are_refused(old: str, new: str, message: str)
 def test_servers_are_refused_a_grammar() -> None:
     with pytest.raises(ExportError, match="such calls"):
         answers(GEMMA, ["<turn|>"])
-    with pytest.raises(ExportError, match="such calls"):
-        response_template(GEMMA)
 
 
 def test_the_fast_path_writes_the_same() -> None:
