@@ -27,7 +27,7 @@ OF_THE_FILE = frozenset({
     "MYP326", "MYP328", "MYP370",
 })  # fmt: skip
 _MILD = frozenset(
-    {"MYP214", "MYP259", "MYP314", "MYP351", "MYP609"}
+    {"MYP214", "MYP259", "MYP301", "MYP314", "MYP351", "MYP609"}
 )  # once a file where they are remarks
 _LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
@@ -145,7 +145,7 @@ def _same(finding: Finding) -> str:
     """Returns what findings of one code have in common that are one for the file."""
     if finding.code == METADATA:  # the same key of any message is one
         return "/" * (finding.pointer.count("/") > 1) + finding.pointer.rpartition("/")[2]
-    by_message = finding.code in (MIXED, ONE_LABEL, THOUGHTS, FORMS, "MYP214", "MYP314")
+    by_message = finding.code in (MIXED, ONE_LABEL, THOUGHTS, FORMS, "MYP214", "MYP301", "MYP314")
     return finding.message if by_message else ""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from string import ascii_lowercase, digits
 from typing import NamedTuple
 
-from mypt_records.chat import Chat, Text
+from mypt_records.chat import Chat, Message, Text
 from mypt_records.checks.registry import check
 from mypt_records.fixes import without_end
 from mypt_records.prefilter import prefilter
@@ -22,6 +22,9 @@ _UNKNOWN = re.compile(
 )
 _THOUGHT = re.compile(r"\s*(?P<tag><think>).*?</think>", re.DOTALL)
 _HINT = "remove it, or escape it: as a special token it ends the text, or begins another message"
+_COMPLETIONS = {"/completion", "/response", "/chosen", "/rejected"}
+_BEGINNING = re.compile(r"\s*(<s>|<bos>)?\s*")
+_RAW = "right if the trainer adds no stop token to a completion, and no template renders it"
 
 
 class _Strings(NamedTuple):
@@ -58,14 +61,17 @@ def _may_be_control(text: str) -> bool:
 def control_string(chat: Chat) -> Iterator[Finding]:
     """Finds control strings in texts, and thoughts in answers where thoughts are separate."""
     separate = any(message.thoughts for message in chat.messages)
+    rendered = any(message.at == "/prompt" and _is_rendered(message) for message in chat.messages)
     for message in (*chat.messages, *chat.rejected):
         where = f"the {message.alias} message"
         for text in message.content or ():
-            if not _may_be_control(text.text):
+            if not _may_be_control(text.text) or (rendered and message.at == "/prompt"):
                 continue
             strings, thoughts = strings_of("formats"), strings_of("thoughts")
             fixable = not message.calls and message.role != "tool"  # the text is a whole string
-            yield from _in(text, strings, where, _HINT, fixable=fixable)
+            raw = text.at in _COMPLETIONS and (rendered or chat.shape != "alpaca")
+            ending = ("" if rendered else "info") if raw else "warning"
+            yield from _in(text, strings, where, _HINT, fixable=fixable, ending=ending)
             if message.role == "assistant":
                 yield from _unknown(chat, text, strings, where)
             if separate and message.role == "assistant":
@@ -73,6 +79,13 @@ def control_string(chat: Chat) -> Iterator[Finding]:
                 yield from _in(text, thoughts, f"{where}, beside separate thoughts", hint)
             elif message.role == "assistant":
                 yield from _unpaired(text, thoughts.pattern, where)
+
+
+def _is_rendered(message: Message) -> bool:
+    """Returns whether a template wrote a text: it begins with a control string, and has others."""
+    pattern, start = strings_of("formats").pattern, _BEGINNING.match(message.text)
+    first = start and pattern.match(message.text, start.end())
+    return first is not None and pattern.search(message.text, first.end()) is not None
 
 
 @check("MYP370")
@@ -131,8 +144,10 @@ def _warning(
 
 
 def _in(
-    text: Text, strings: _Strings, where: str, hint: str, *, fixable: bool = False
-) -> Iterator[Finding]:
+    text: Text, strings: _Strings, where: str, hint: str, *,
+    fixable: bool = False, ending: str = "warning",
+) -> Iterator[Finding]:  # fmt: skip
+    """Yields findings about strings; `ending` is the severity at the end, "" for no finding."""
     count = 0
     for match in strings.pattern.finditer(text.text):
         if match[0] == "</s>" and _STRIKE.search(text.text, 0, match.start()):
@@ -143,4 +158,7 @@ def _in(
         message = f"`{match[0]}` of {strings.formats[match[0]]} in {where}"
         ends = match[0] in strings_of("ends").formats and not text.text[match.end() :].strip()
         fix = without_end(text, match.start()) if ends and fixable else None
-        yield _warning(message, text, match.span(), hint, fix)
+        if not ends or ending == "warning":
+            yield _warning(message, text, match.span(), hint, fix)
+        elif ending:
+            yield regraded(Finding("MYP301", message, text.at, match.span(), help=_RAW), ending)

@@ -442,6 +442,7 @@ def of_texts(make: Any, question: str, answer: str) -> list[Row]:
     ]
 
 
+RENDERED = "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n"
 SIMPLE: dict[str, list[Row]] = {
     "alpaca": [
         *of_texts(al, "/instruction", "/output"),
@@ -453,6 +454,10 @@ SIMPLE: dict[str, list[Row]] = {
         ("empty answer before", al(history=[["x", ""]]), [("MYP214", "/history/0/1")]),
         ("unknown key", al(note="x"), [("MYP112", "/note")]),
         ("misspelt key", al(sistem="x"), [("MYP103", "/sistem")]),
+        ("a class", al(label="sports"), [("MYP112", "/label")]),
+        ("a label of KTO", al(label="true"), [("MYP104", "/label")]),
+        ("the name of a tool", al(tool="search"), [("MYP112", "/tool")]),
+        ("a list of tools", al(tool=[]), [("MYP103", "/tool")]),
     ],
     "completion": [
         *of_texts(lambda q, x: {"prompt": q, "completion": x}, "/prompt", "/completion"),
@@ -471,6 +476,7 @@ SIMPLE: dict[str, list[Row]] = {
     ],
     "preference": [
         *of_texts(lambda q, x: {"prompt": q, "chosen": x, "rejected": "z"}, "/prompt", "/chosen"),
+        ("a tag in a rendered prompt's answer", {"prompt": RENDERED, "chosen": "y<|im_end|>y", "rejected": "z"}, [("MYP301", "/chosen")]),
         ("empty rejected", {"prompt": "x", "chosen": "y", "rejected": ""}, [("MYP214", "/rejected")]),
         ("tagged rejected", {"prompt": "x", "chosen": "y", "rejected": "z</s>"}, [("MYP301", "/rejected")]),
         ("null rejected", {"prompt": "x", "chosen": "y", "rejected": None}, [("MYP104", "/rejected")]),
@@ -496,6 +502,8 @@ SIMPLE: dict[str, list[Row]] = {
         ("no answer", {"text": "### Instruction:\nAdd.\n\n### Response:\n"}, [("MYP214", "/text")]),
         ("a number", {"text": 5}, [("MYP104", "/text")]),
         ("no text", {"language": "en"}, [("MYP102", "")]),
+        ("a class", {"text": "Once.", "label": "tale"}, [("MYP112", "/label")]),
+        ("a number of a class", {"text": "Once.", "label": 1}, [("MYP112", "/label")]),
     ],
 }  # fmt: skip
 CLEAN |= {
@@ -505,12 +513,15 @@ CLEAN |= {
         ("questions", {"question": "x", "answer": "y"}), ("Dolly", {"instruction": "x", "context": "", "response": "y"}),
         ("with the text", al(text="### Instruction: Add.")), ("code", al("Use {{ x }}", "```{{ x }}```")),
         ("Hindi", al("नमस्ते", "🙏")), ("JSON", al("as JSON", '{"a": {"b": 1}}')),
+        ("a rendered prompt", {"prompt": "<s>[INST] x [/INST]", "response": "y</s>"}),
     ],
     "completion": [
         ("no label", {"prompt": "x", "completion": "y", "label": None}),
         ("texts", {"prompt": "x", "completion": " y"}),
         ("messages", {"prompt": [s(), u()], "completion": [a()]}),
         ("calls", {"prompt": [u()], "completion": [c()], "tools": [tool()]}),
+        ("a rendered prompt", {"prompt": RENDERED, "completion": "y<|im_end|>\n"}),
+        ("rendered with BOS", {"prompt": "<bos><start_of_turn>user\nx<end_of_turn>\n<start_of_turn>model\n", "completion": "y"}),
     ],
     "kto": [
         ("good", {"prompt": "x", "completion": "y", "label": True}),
@@ -524,6 +535,7 @@ CLEAN |= {
         ("no question", {"chosen": "y", "rejected": "z"}),
         ("responses of axolotl", {"prompt": "x", "chosen_response": "y", "rejected_response": "z"}),
         ("Orca", {"system": "S", "question": "x", "chosen": "y", "rejected": "z"}),
+        ("a rendered prompt", {"prompt": RENDERED, "chosen": "y<|im_end|>", "rejected": "z<|im_end|>"}),
         ("responses", {"question": "x", "response_j": "y", "response_k": "z"}),
         ("other arguments", {"prompt": [u()], "chosen": [c()], "rejected": [c(call('{"city": "Rom"}'))]}),
         ("answer at once", {"prompt": [u()], "chosen": [c(), r(), a("y")], "rejected": [a("y")]}),

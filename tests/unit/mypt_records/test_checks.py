@@ -208,3 +208,10 @@ def test_sides_of_preferences(chosen: Any, rejected: Any, code: list[str]) -> No
     record = {"chosen": chosen, "rejected": rejected}
     record |= {"prompt": "Who?"} if isinstance(chosen, str) else {}
     assert [f.code for f in findings(read(record, "preference"))] == code
+
+
+def test_a_stop_token_of_a_completion_stays() -> None:
+    """Nobody knows whether the trainer of a text without a template adds one."""
+    record = {"prompt": "Q:", "completion": " 4<|endoftext|>\n"}
+    (finding,) = findings(read(record, "completion"))
+    assert (finding.code, finding.severity, finding.fix) == ("MYP301", "info", None)
