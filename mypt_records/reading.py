@@ -25,7 +25,8 @@ Parts = tuple[tuple[Text, ...], tuple[JsonValue, ...], tuple[Text, ...]]
 _OF_PART = ("text", "value", "cache_control", "annotations", "index", "signature")
 _OF_CALL = ("index",)
 LABELS = ("label", "kto_tag")
-_LABELS = {"true": "true", "1": "true", "false": "false", "0": "false"}
+_LABELS = dict.fromkeys(("true", "1", "good", "desirable"), "true")
+_LABELS |= dict.fromkeys(("false", "0", "bad", "undesirable"), "false")
 _KEEP = 'remove it, or begin its name with "_" to keep it as metadata'
 _CALL = (
     'a call must be {"id": "...", "type": "function", "function": {"name": "...", '
@@ -59,8 +60,8 @@ class Reader:
         shared: int = 0,
     ) -> Chat:
         """Returns the chat of a record; of its keys, `used` are read and others are `top`."""
-        label = self.label(record)
-        top |= set(LABELS)
+        label = self.label(record, shape)
+        top |= {key for key in LABELS if _is_label(key, record.get(key), shape)}
         self.unknown(record, top, "", "the record", telling=False)
         extras = {
             key: value
@@ -93,12 +94,12 @@ class Reader:
             weight_of(beside, self) if beside else None, beside=beside | self.inner,
         )  # fmt: skip
 
-    def label(self, record: dict[str, Any]) -> JsonValue | None:
+    def label(self, record: dict[str, Any], shape: str) -> JsonValue | None:
         """Returns the label of the answer, under any of its names: a boolean."""
         for key in LABELS:
             if isinstance(record.get(key), bool):
                 return JsonValue(record[key], below("", key))
-            if record.get(key) is not None:
+            if record.get(key) is not None and _is_label(key, record[key], shape):
                 message = f'"{key}" must be true or false, got {kind_of(record[key])}'
                 boolean = _LABELS.get(str(record[key]).lower())
                 hint = f"write {boolean}, without quotes" if boolean else ""
@@ -392,6 +393,12 @@ def weight_of(beside: Mapping[str, JsonValue], reader: Reader) -> JsonValue | No
         if weight.value == weight.value:  # not a number has its own finding
             reader.add("MYP104", f'"{key}" {wrong}', weight.at, hint=hint)
     return None
+
+
+def _is_label(key: str, value: Any, shape: str) -> bool:
+    """Returns whether a key labels the answer of a record; else it may name a class of texts."""
+    boolean = str(value).lower() in _LABELS and shape not in ("text", "plain")
+    return key != "label" or shape == "kto" or isinstance(value, bool) or boolean
 
 
 def filled(item: Mapping[str, Any], keys: Iterable[str]) -> set[str]:

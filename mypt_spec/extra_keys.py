@@ -23,12 +23,16 @@ def is_metadata(record: Mapping[str, Any], key: str, close: str, *, telling: boo
     """Returns whether an unknown top-level key is metadata.
 
     `close` is the known key that it is most like, "" for none. A key that the record lacks, or
-    leaves empty, was meant. `telling`: keys that say something in some format are no metadata.
+    leaves empty, was meant; but a word is no list. `telling`: keys that say something in some
+    format are no metadata.
     """
+    value = record[key]
     if key in CUSTOMARY:
         return True
     if telling and key.lower() in TELLING:
         return False
+    if isinstance(value, str) and close.endswith("s") and not value.startswith(("[", "{")):
+        return True
     return not close or record.get(close) not in (None, "", [])
 
 
