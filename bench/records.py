@@ -30,6 +30,7 @@ from bench.lint import lint, parse_only
 from mypt_cli.jsonl.paths import expand
 from mypt_lint.check.checker import Checker
 from mypt_lint.run.plan import Plan
+from mypt_lint.run.resolve import group_sources
 from mypt_lint.settings.config import Config
 
 KINDS = ("chats", "calls", "tools")
@@ -80,7 +81,7 @@ def write(path: Path, size: int, kind: str, words: Words) -> Path:
 def checker(path: Path, chosen: dict[str, Any]) -> Checker:
     """Returns the checker that the command has for a file. Warns about nothing but errors."""
     plan = Plan(dict.fromkeys(("select", "ignore")) | chosen, Config())
-    (group,) = plan.groups(expand([str(path)]), baseline=None, say=lambda _: None)
+    (group,) = group_sources(plan, expand([str(path)]), baseline=None, say=lambda _: None)
     return group.checker
 
 

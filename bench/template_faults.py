@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mypt_lint.template.lint import lint_template
+from mypt_lint.template.lint import lint_templates
 from mypt_spec.findings import RULES
 
 CODES = frozenset(
@@ -74,7 +74,7 @@ def corpus() -> tuple[Path, dict[str, int]]:
 
 def findings_of(file: Path) -> Iterator[tuple[str, str, str]]:
     """Yields severity, code and message of each finding."""
-    for chunk in lint_template(str(file), None, CODES, {}):
+    for chunk in lint_templates([str(file)], None, CODES, {}):
         for item in chunk.findings:
             yield item.finding.severity, item.finding.code, item.finding.message
 

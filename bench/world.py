@@ -242,7 +242,7 @@ def shows(file: Path, code: str, message: str, record: Row) -> bool:
                 mock.patch.multiple(lint, CONVERSATIONS=paths[0], RARE=paths[1]),
                 suppress(IndexError, KeyError),  # as no conversation of the linter has
             ):
-                for chunk in lint.lint_template(str(file), None, frozenset({code}), {}):
+                for chunk in lint.lint_templates([str(file)], None, frozenset({code}), {}):
                     texts = [d.finding.message for d in chunk.findings]
                     if any(kind(text) == message and text.endswith(end) for text in texts):
                         return True

@@ -71,10 +71,11 @@ def _run(options: argparse.Namespace) -> int:
     from mypt_convert.report import Report
     from mypt_lint.check import from_settings
     from mypt_lint.run.plan import planned
+    from mypt_lint.run.resolve import format_of
 
     def converter_of(source: Source) -> tuple[Converter, Source]:
         """Returns the converter by the settings of a source, and what to read instead of it."""
-        name, settings, fresh_source = plan.format_of(source, say)
+        name, settings, fresh_source = format_of(plan, source, say)
         try:
             return from_settings.converter(settings, name, options.target), fresh_source
         except KeyError as error:

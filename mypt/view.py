@@ -150,6 +150,7 @@ def _by_model(source: Source, line: int | None, options: argparse.Namespace) -> 
     from functools import partial
 
     from mypt_lint.run.plan import planned
+    from mypt_lint.run.resolve import resolved
     from mypt_train.data.encode_model import encoder_of
     from mypt_train.data.formats.model import model_format
     from mypt_train.data.formats.options import Options
@@ -163,7 +164,7 @@ def _by_model(source: Source, line: int | None, options: argparse.Namespace) -> 
     model = model_format(options.model, chosen_options).model
     model.report(saying(PROG, quiet=False))
     plan.by_model = model.read
-    (source,), (rules,) = plan.of_model([source], lambda _: None)
+    resolution = resolved(plan, source, lambda _: None)
     chosen = Options(
         model=options.model,
         pack=False,
@@ -171,9 +172,10 @@ def _by_model(source: Source, line: int | None, options: argparse.Namespace) -> 
         history=options.history or "keep",
         template_options=chosen_options,
     )
-    encoder = encoder_of(chosen, rules)
-    items = _items(encoder.checker, source, "record", line, "", options)
-    return _show(map(partial(rendered, encoder), items), source.path, rules.counting, options)
+    encoder = encoder_of(chosen, resolution.settings)
+    items = _items(encoder.checker, resolution.source, "record", line, "", options)
+    counting = resolution.settings.counting
+    return _show(map(partial(rendered, encoder), items), source.path, counting, options)
 
 
 def _count(options: argparse.Namespace) -> int | None:
@@ -227,6 +229,7 @@ def _checker(
     from mypt_lint.check.detect import candidates, detect
     from mypt_lint.check.from_settings import checker, hidden
     from mypt_lint.run.plan import planned
+    from mypt_lint.run.resolve import resolved
     from mypt_lint.run.shape import format_of_texts
     from mypt_records.names import TEXTS
 
@@ -239,7 +242,7 @@ def _checker(
         doubt = "" if guess.sure else f"{doubt}; choose with --dialect"
         return checker(settings, guess.dialect), kind, guess.source, doubt, settings.counting
     doubts: list[str] = []
-    resolution = plan.resolved(source, doubts.append)
+    resolution = resolved(plan, source, doubts.append)
     if resolution.formatless and resolution.settings["records"] == TEXTS:
         name, doubt, source = format_of_texts(resolution.source)
         doubts += [doubt] * bool(doubt)

@@ -37,13 +37,14 @@ def _texts(chosen: argparse.Namespace, totals: Counter[str]) -> Iterator[str]:
     from mypt_cli.progress import Bar
     from mypt_lint.check.from_settings import checker
     from mypt_lint.run.plan import planned
+    from mypt_lint.run.resolve import one_dialect
     from mypt_records.names import NAMES
     from mypt_spec.episode import events_of
     from mypt_spec.table import TEXT
 
     plan, say = planned(chosen), saying(PROG, quiet=chosen.quiet)
     inputs = plan.files(chosen.paths, say=say)
-    d, rules, sources = plan.one_dialect(inputs, say, what="a vocabulary")
+    d, rules, sources = one_dialect(plan, inputs, say, what="a vocabulary")
     with Bar(sources, quiet=chosen.quiet) as bar:
         for source, settings in zip(sources, rules, strict=True):
             read = checker(settings, d).read if settings["records"] in NAMES else d.read

@@ -21,6 +21,7 @@ from mypt_lint.report.totals import summary_line
 from mypt_lint.run.chunk import Chunk, interleaved
 from mypt_lint.run.parallel import check_sources
 from mypt_lint.run.plan import planned
+from mypt_lint.run.resolve import group_sources
 from mypt_lint.settings.rates import KEY as MAX_RATE
 from mypt_records.names import AUTO, NAMES, NATIVE
 from mypt_spec.findings import SEVERITIES
@@ -63,7 +64,7 @@ def assert_clean(
     if plan.left_out.unreadable:
         raise UsageError("\n".join(plan.left_out.unreadable))
     known = read(plan.baseline) if plan.baseline else None
-    groups = plan.groups(sources, baseline=known, say=notes.append)
+    groups = group_sources(plan, sources, baseline=known, say=notes.append)
     chunks: Iterator[Chunk] = chain.from_iterable(
         check_sources(g.checker, g.sources, g.kind) for g in groups
     )

@@ -17,7 +17,7 @@ from mypt_lint.check.texts import text_episodes
 from mypt_lint.fix.apply import Fixer
 from mypt_lint.places.json_edit import difference
 from mypt_lint.places.positions import Places
-from mypt_lint.run.plan import Group
+from mypt_lint.run.resolve import Group
 from mypt_lint.run.runner import run
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.encoder import segments

@@ -22,6 +22,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.run.plan import planned
+from mypt_lint.run.resolve import group_sources
 from mypt_spec import __version__
 from mypt_spec.rules.reference import page
 
@@ -114,8 +115,8 @@ class Desk:
         plan = planned(self._options, path.replace("\\", "/").rpartition("/")[0] or "/")
         plan.edits = True
         source = Source(path, stream=BytesIO(encoded(open_.source)))
-        (group,) = plan.groups(
-            [source], baseline=known_keys(self._options, plan), say=lambda _: None
+        (group,) = group_sources(
+            plan, [source], baseline=known_keys(self._options, plan), say=lambda _: None
         )
         return Document.from_text(
             open_.source, group._replace(sources=[replace(source, stream=None)])

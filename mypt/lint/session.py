@@ -37,7 +37,7 @@ from mypt_lint.report.overview import (
 )
 from mypt_lint.report.totals import dropped_line, fixable_line, fixed_line, statistics, summary_line
 from mypt_lint.run.chunk import Chunk, interleaved
-from mypt_lint.run.plan import Group, Plan, named_dialect, planned
+from mypt_lint.run.plan import Plan, named_dialect, planned
 from mypt_lint.settings.options import template_options
 from mypt_lint.settings.rates import KEY as MAX_RATE
 from mypt_lint.settings.rates import write_rates
@@ -46,6 +46,7 @@ from mypt_records.names import AUTO
 
 if TYPE_CHECKING:
     from mypt_lint.fix.dataset import Repairs
+    from mypt_lint.run.resolve import Group
 
 _UNITS = {"record": "line", "text": "episode", "generation": "generation", "rows": "row"}
 _PARALLEL = 16 << 20  # bytes of data for each process: fewer do not repay its start
@@ -175,7 +176,11 @@ class _Session(NamedTuple):
         options, plan = self.options, self.plan
         prepared = sorted({path for path in options.paths if is_prepared(path)})
         sources = plan.sources([path for path in options.paths if path not in prepared])
-        groups = plan.groups(sources, baseline=self.baseline_keys, say=self.say)
+        groups: list[Group] = []
+        if sources:
+            from mypt_lint.run.resolve import group_sources  # templates need none of it
+
+            groups = group_sources(plan, sources, baseline=self.baseline_keys, say=self.say)
         if _fixes(options):
             status = self.fix(groups, prepared)
             self.say(plan.left_out.line("--show-settings lists them, "))
@@ -198,11 +203,11 @@ class _Session(NamedTuple):
     def _templates(self, codes: frozenset[str]) -> Iterator[Chunk]:
         top = self.plan.top
         dialect_name = AUTO if top.origin("dialect") == "default" else top["dialect"]
-        for path in self.options.template:
-            from mypt_lint.template.lint import lint_template
+        if paths := self.options.template:
+            from mypt_lint.template.lint import lint_templates
 
             dialect = None if dialect_name == AUTO else named_dialect(dialect_name)
-            yield from lint_template(path, dialect, codes, dict(top["severity"] or ()))
+            yield from lint_templates(paths, dialect, codes, dict(top["severity"] or ()))
 
     def say(self, text: str) -> None:
         """Prints a line about the run, if there is one, unless it is to be quiet."""

@@ -182,6 +182,7 @@ def _request_of(
     from mypt_cli.progress import waiting
     from mypt_lint.check.from_settings import checker
     from mypt_lint.run.plan import planned
+    from mypt_lint.run.resolve import one_dialect, resolved
     from mypt_records.names import NAMES, TEXTS
     from mypt_train.data.formats.model import model_format
     from mypt_train.data.formats.options import Options
@@ -207,8 +208,9 @@ def _request_of(
                 report_family(model, say)
             plan.by_model = model.read
             say(f"the chat template writes {model.thoughts}")
-            return (*plan.of_model(inputs, say), options)
-        dialect, rules, sources = plan.one_dialect(inputs, say, what="a data set")
+            results = [resolved(plan, source, say) for source in inputs]
+            return [x.source for x in results], [x.settings for x in results], options
+        dialect, rules, sources = one_dialect(plan, inputs, say, what="a data set")
     for source, rule in zip(sources, rules, strict=True):
         shape = rule["records"]
         if shape in NAMES and shape != TEXTS and rule.origin("dialect") == "default":

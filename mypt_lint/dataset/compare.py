@@ -27,7 +27,8 @@ from mypt_lint.dataset.passages import signatures, words
 from mypt_lint.dataset.records import MOST, Records, Relation
 from mypt_lint.dataset.whitespace import untidy, untidy_answers
 from mypt_lint.run.chunk import Chunk
-from mypt_lint.run.plan import Group, Plan
+from mypt_lint.run.plan import Plan
+from mypt_lint.run.resolve import Group
 from mypt_lint.settings.config import matches
 from mypt_records.chat import Chat
 from mypt_records.names import OPT_OUT

@@ -20,7 +20,7 @@ from mypt_lint.derive.probe import Renderings, chat
 from mypt_lint.derive.proof import Level, prove
 from mypt_lint.derive.shape import NotLearnedError, Shape
 from mypt_lint.derive.spec import spec
-from mypt_lint.template.align import LIKELY_SPECIAL
+from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect, SpecError
 from mypt_spec.bodies.call_tags import BareKeys, Tags

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_lint.derive.shape import DAY, NAME, Block, NotLearnedError, Shape, pieces
-from mypt_lint.template.align import LIKELY_SPECIAL
+from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
 from mypt_spec.table import LISTS
 from mypt_spec.templates.sandbox import ToolTemplate

@@ -11,7 +11,7 @@ from typing import Any
 
 from mypt_lint.derive.probe import Probe, Renderings, chat, literals, words
 from mypt_lint.derive.shape import DAY, NAME, Block, NotLearnedError, Shape
-from mypt_lint.template.align import LIKELY_SPECIAL
+from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_spec.patch import in_common
 from mypt_spec.table import Terminal
 

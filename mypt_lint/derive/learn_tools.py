@@ -10,7 +10,7 @@ from mypt_lint.derive.conversations import conversation
 from mypt_lint.derive.learn import Learner
 from mypt_lint.derive.probe import Probe, Renderings, chat, words
 from mypt_lint.derive.shape import IDENT, NAME, Block, NotLearnedError, Shape, Tools
-from mypt_lint.template.align import LIKELY_SPECIAL
+from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_spec.bodies.call_tags import ALONE, BareKeys, Keywords, Tags
 from mypt_spec.bodies.definitions import blocks_of, write_definitions
 from mypt_spec.bodies.json_body import Call, call_text, list_text

@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from mypt_lint.derive.shape import DAY, NotLearnedError
-from mypt_lint.template.align import LIKELY_SPECIAL, Aligned
+from mypt_lint.template.align import Aligned
+from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_lint.template.model import ModelFolder, Outcome, Templates
 from mypt_lint.template.render import Failed, Form
 from mypt_lint.template.render import literals as literals_of

@@ -20,7 +20,7 @@ from mypt_lint.dataset.whitespace import CODES, untidy
 from mypt_lint.fix.apply import Codes, Fixer
 from mypt_lint.places.json_edit import edited_at_once
 from mypt_lint.run.chunk import Chunk
-from mypt_lint.run.plan import Group
+from mypt_lint.run.resolve import Group
 from mypt_records.names import OPT_OUT
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding

@@ -32,7 +32,7 @@ from mypt_lint.check.file_faults import BLOCK, MAX_TEXT
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fix.apply import Codes, Fixer
 from mypt_lint.run.chunk import MIXED, UNREAD, Chunk
-from mypt_lint.run.plan import Group
+from mypt_lint.run.resolve import Group
 from mypt_records.private import private
 from mypt_spec.findings import RULES
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mypt_cli.words import counted
-from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Summary
 from mypt_lint.settings.rates import Rates, spelled
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import RULES
+
+if TYPE_CHECKING:
+    from mypt_lint.check.checker import Checker
 
 CLEAN, FINDINGS, FAILED, ABOVE_RATE = 0, 1, 2, 3  # exit statuses
 _VERDICTS = {CLEAN: "passed", FINDINGS: "failed", FAILED: "internal error", ABOVE_RATE: "failed"}

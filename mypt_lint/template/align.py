@@ -50,10 +50,6 @@ _MAX_UNCHANGED = 8  # texts of one conversation that a template looks into
 THOUGHT, NAME = "thought", "name"
 _ID, _NUMBER, _OBJECT = _NO_TEXTS = "id", "number", "object"  # they differ between records, too
 _ARGUMENTS = 5  # the length of the path of all arguments of a call
-# What the special tokens of a template without a tokenizer most likely are.
-LIKELY_SPECIAL = re.compile(
-    r"<[|｜][^<>\s]+>|<[^<>\s]+[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|\[/?[A-Z_]{3,}\]"
-)
 _THOUGHT = re.compile("|".join(map(re.escape, THOUGHT_TAGS)))  # in an answer
 Path = tuple[str | int, ...]
 Spans = list[tuple[int, int]]

@@ -31,6 +31,10 @@ _EXCERPT = 60
 TAG = re.compile(
     r"<[|｜][^|｜<>\s]+[|｜]?>|</?[A-Za-z_][\w.-]*[|｜]?>|\[/?[A-Z_]+\]|\[[|｜][^|｜\[\]\s]+[|｜]\]"
 )
+# What the special tokens of a template without a tokenizer most likely are.
+LIKELY_SPECIAL = re.compile(
+    r"<[|｜][^<>\s]+>|<[^<>\s]+[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|\[/?[A-Z_]{3,}\]"
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Case:
             prompt, trained = self.part(at, prompt=True), self.rendered(at + 1)
             if prompt is None or trained is None:
                 continue
-            at_all = places(list(self.values), trained.text)
+            at_all = self.spans if trained is self.output else places([*self.values], trained.text)
             spans = [s for v, s in at_all if v.message == at and v.kind in BY_MODEL]
             if spans:
                 description = "a call" if message.get("tool_calls") else "an answer"
@@ -109,7 +113,8 @@ def case(record: dict[str, Any], render: Render, output: Rendered) -> Case:
     items = values(messages, record.get("tools"))
     spans = places(items, output.text)
     elsewhere = tuple(moved(items, output.text, spans))
-    return Case(name, record, messages, render, output, (*items,), (*spans,), elsewhere)
+    parts: dict[Any, Any] = {(len(messages), False): output}
+    return Case(name, record, messages, render, output, (*items,), (*spans,), elsewhere, parts)
 
 
 def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mypt_lint.template.checks import Fault, difference, quoted
-from mypt_lint.template.render import Failed, Render, Rendered
+from mypt_lint.template.render import Rendered
 from mypt_lint.template.source import Template
-from mypt_spec import Dialect, Episode
+
+if TYPE_CHECKING:
+    from mypt_spec import Dialect, Episode
 
 _PROMPT = "You are helpful."  # of conversations without one, where a format needs it
 
@@ -112,7 +114,3 @@ class Format:
                 message = f"{place} of {{% generation %}}, and {mask} trained by the loss mask"
                 yield Fault("MYP719", "mask", message)
                 return
-
-    def rendered(self, render: Render, record: dict[str, Any]) -> Rendered | Failed:
-        """Returns what a template for records of the dialect makes of one of them."""
-        return render(self.messages(record), record.get("tools"))

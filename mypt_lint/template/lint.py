@@ -3,39 +3,32 @@
 Equal faults of several conversations are one finding, which names the first of them.
 """
 
-import copy
+from __future__ import annotations
+
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.chunk import Chunk
-from mypt_lint.template.checks import (
-    Case,
-    Fault,
-    as_warnings,
-    case,
-    cut_headers,
-    difference,
-    faults,
-    headers,
-    injected,
-    quoted,
-    tokens,
-    vanished,
-)
+from mypt_lint.template import checks
+from mypt_lint.template.checks import Case, Fault, difference, quoted
 from mypt_lint.template.formats import Format
-from mypt_lint.template.render import Failed, Outcome, Render, Rendered, literals, renderer
+from mypt_lint.template.render import Failed, Outcome, Rendered, in_its_form, literals, renderer
 from mypt_lint.template.sandbox import compiled, other_engine
 from mypt_lint.template.source import Template, load
 from mypt_lint.template.source_checks import source_faults, token_faults
 from mypt_lint.template.wording import Tags, garbled, never_closed
-from mypt_spec import Dialect
 from mypt_spec.findings import Finding, regraded
-from mypt_spec.templates.bounds import GROWS, OutOfBoundsError, bounded
+from mypt_spec.templates.bounds import GROWS, Bounded, OutOfBoundsError
+
+if TYPE_CHECKING:
+    from mypt_spec import Dialect
 
 CONVERSATIONS = Path(__file__).parent / "conversations.jsonl"
 RARE = Path(__file__).parent / "rare_conversations.jsonl"  # which a template may lack a place for
@@ -54,10 +47,10 @@ class _Outcome(NamedTuple):
     usual: int  # conversations of the first file
 
 
-def lint_template(
-    path: str, dialect: Dialect | None, codes: frozenset[str], severities: dict[str, str]
+def lint_templates(
+    paths: Iterable[str], dialect: Dialect | None, codes: frozenset[str], severities: dict[str, str]
 ) -> Iterator[Chunk]:
-    """Yields a Chunk for each template of a file or folder. Raises UsageError.
+    """Yields a Chunk for each template of files or folders. Raises UsageError.
 
     `codes` are those that are reported, `severities` those that settings say.
     """
@@ -65,10 +58,11 @@ def lint_template(
     files = [file.read_text("utf-8").splitlines() for file in (CONVERSATIONS, RARE)]
     rows = [json.loads(line) | {"_file": i} for i, lines in enumerate(files) for line in lines]
     compiled("")  # Jinja is loaded here, once for all
-    for template in load(path):
+    engines = "MYP745" in codes
+    check = Bounded(partial, _check, rows, style, engines)
+    for template in chain.from_iterable(map(load, paths)):
         try:
-            engines = "MYP745" in codes
-            findings, faulty, texts = bounded(_check, template, rows, style, engines)
+            findings, faulty, texts = check(template)
             if engines:  # in its own bounds: it takes more address space than a process may
                 findings += _of_engine("llama.cpp", template, texts)
         except OutOfBoundsError as error:
@@ -83,10 +77,11 @@ def lint_template(
                 name = "" if dialect is None else dialect.name
                 chunk.findings.append(Diagnostic(graded, template.path, line, 1, line, 1, name))
         yield chunk.counted(len({number for number, code in faulty if number and code in codes}))
+    check.close()
 
 
 def _check(
-    template: Template, rows: list[dict[str, Any]], style: Format | None, engines: bool
+    rows: list[dict[str, Any]], style: Format | None, engines: bool, template: Template
 ) -> tuple[list[tuple[Finding, int]], list[tuple[int, str]], list[_Text]]:
     """Returns findings with their lines, the numbers of conversations with codes, and texts."""
     out = _look(template, rows, style)
@@ -121,23 +116,24 @@ def _of_engine(name: str, template: Template, texts: list[_Text]) -> list[tuple[
 def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) -> _Outcome:
     template = style.named(template) if style else template
     render = renderer(template)
-    rows, outcomes = _in_its_form(rows, render)
+    rows, outcomes = in_its_form(rows, render)
     pairs = Tags(literal_text := literals(template))
     out = _Outcome([], [], {}, sum(not row["_file"] for row in rows))
     for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True), 1):
         name = row["_name"]
         native = style.record(row) if style and not row["_file"] else None
         if isinstance(outcome, Failed) and style and native:
-            theirs = style.rendered(render, native)
+            theirs = render(style.messages(native), native.get("tools"))
             outcome = theirs if isinstance(theirs, Rendered) else outcome
             new = list(style.faults(theirs, native)) if isinstance(theirs, Rendered) else []
         elif isinstance(outcome, Rendered):
-            here = case(row, render, outcome)
-            new = [*(vanished(here) if row["_file"] else faults(here, template.stops))]
+            here = checks.case(row, render, outcome)
+            rare = row["_file"]
+            new = [*(checks.vanished(here) if rare else checks.faults(here, template.stops))]
             new += garbled(here, literal_text)
             if row.get("_limit"):
                 shown = {(fault.code, fault.subject) for _, _, fault in out.faults}
-                new = [*as_warnings(new, shown)]
+                new = [*checks.as_warnings(new, shown)]
             new += pairs.unbalanced(here)
             if not row["_file"]:
                 out.cases.append(here)
@@ -156,15 +152,15 @@ def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) 
         out.faults.extend((number, name, fault) for fault in new)
     out.faults[:] = [x for x in out.faults if x[2].code != "MYP727" or x[2].subject in pairs.judged]
     numbers = {row["_name"]: number for number, row in enumerate(rows, 1)}
-    of_headers = [*headers(out.cases), *cut_headers(out.cases)]
+    of_headers = [*checks.headers(out.cases), *checks.cut_headers(out.cases)]
     out.faults.extend((numbers[one.name], one.name, fault) for one, fault in of_headers)
     out.faults.extend((0, "", fault) for fault in never_closed(literal_text))
     if out.cases:
         first = out.cases[0]
-        becomes = injected(first, tokens(first, template.tokens, template.assumed))
+        becomes = checks.injected(first, checks.tokens(first, template.tokens, template.assumed))
         out.faults.extend([(0, "", becomes)] if becomes else [])
         cases, bos = out.cases if template.folder else (), template.tokens.get("bos_token", "")
-        tags = list(dict.fromkeys(tag for case in cases for tag in tokens(case, {})))
+        tags = list(dict.fromkeys(tag for case in cases for tag in checks.tokens(case, {})))
         new = [*token_faults(first.output.text, tags, bos, template.folder)]
         out.faults.extend((0, "", fault) for fault in new)
     out.faults.extend(_dated(template, rows, outcomes))
@@ -186,50 +182,6 @@ def _dated(
             message = f"the text depends on the day: {quoted(outcome.text[at:])}"
             yield number, row["_name"], Fault("MYP728", "date", message)
             return
-
-
-def _in_its_form(
-    rows: list[dict[str, Any]], render: Render
-) -> tuple[list[dict[str, Any]], list[Outcome]]:
-    """Returns the conversations in the form that a template takes, and what it makes of them.
-
-    Templates of models that see images take content as parts, and some take the arguments of a call
-    as JSON text.
-    """
-    plain = [row for row in rows if row.get("_plain")]
-    best: tuple[int, Callable[..., dict[str, Any]] | None] = -1, None
-    for form in (None, _as_parts, _as_json_text):
-        count = sum(_is_written(form(copy.deepcopy(row)) if form else row, render) for row in plain)
-        best = max(best, (count, form), key=lambda pair: pair[0])
-        if count == len(plain):
-            break
-    rows = [form(copy.deepcopy(row)) for row in rows] if (form := best[1]) else rows
-    return rows, [render(row["messages"], row.get("tools")) for row in rows]
-
-
-def _is_written(row: dict[str, Any], render: Render) -> bool:
-    outcome = render(row["messages"], row.get("tools"))
-    questions = [_first_text(m) for m in row["messages"] if m["role"] == "user"]
-    return isinstance(outcome, Rendered) and all(text in outcome.text for text in questions)
-
-
-def _as_parts(row: dict[str, Any]) -> dict[str, Any]:
-    for message in row["messages"]:
-        if isinstance(message.get("content"), str):
-            message["content"] = [{"type": "text", "text": message["content"]}]
-    return row
-
-
-def _as_json_text(row: dict[str, Any]) -> dict[str, Any]:
-    for call in (call for m in row["messages"] for call in m.get("tool_calls") or ()):
-        value = call["function"]["arguments"]
-        call["function"]["arguments"] = value if isinstance(value, str) else json.dumps(value)
-    return row
-
-
-def _first_text(message: dict[str, Any]) -> str:
-    content = message["content"]
-    return (content if isinstance(content, str) else content[0]["text"]).strip()
 
 
 def _findings(out: _Outcome, template: Template) -> Iterator[tuple[Finding, int]]:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
 from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
+from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
 from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import TEMPLATE_FILES, TEMPLATE_FOLDER, Template, added_tokens, load
-from mypt_lint.template.wording import turn_ends
 from mypt_records.chat import Call, Chat, Message, Text, located
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.bodies.strict_json import escape
@@ -140,7 +140,7 @@ class _OneTemplate:
         outcome = self.outcome(chat, None, {})
         if not isinstance(outcome, Aligned) or len(outcome.pieces) != len(chat):
             return []
-        return sorted({*turn_ends(outcome)} - self.stops)
+        return sorted({*_turn_ends(outcome)} - self.stops)
 
     def outcome(
         self, messages: Any, tools: Any, options: dict[str, Any], key: Any = None
@@ -542,3 +542,17 @@ def _at(code: str, message: str, leaf: Leaf, chat: Chat) -> Finding:
         return located(code, message, call.name)
     texts = source.content if key == "content" else source.thoughts
     return located(code, message, texts[0]) if texts else Finding(code, message, source.at)
+
+
+def _turn_ends(aligned: Aligned) -> Iterator[str]:
+    """Yields the tags that end the answers of two questions with one answer each.
+
+    Of the tags between an answer and a question, the last one begins the question. One that ends
+    the question, too, comes before others, then one as `<|end|>`.
+    """
+    question, first, second, last = aligned.pieces
+    regions = (question.end, first.start), (first.end, second.start), (last.end, None)
+    asked, tags, at_end = (LIKELY_SPECIAL.findall(aligned.text[a:b]) for a, b in regions)
+    for some in filter(None, (at_end, at_end and tags[:-1])):
+        ends = {*asked[:1]} & {*tags} & {*some}
+        yield min(ends) if ends else min(some, key=lambda tag: tag[1] not in "|｜")

@@ -47,7 +47,8 @@ class Form(NamedTuple):
     """How a template takes messages.
 
     `arguments` of a call as an "object" or as "json" text, `content` as "text" or "parts"; a
-    message without content has none where `absent` is "left out", else "" or null.
+    message without content has none where `absent` is "left out", else "" or null. What is ""
+    stays as it is.
     """
 
     arguments: str
@@ -61,6 +62,7 @@ FORMS = tuple(
         ("text", "parts"), ("object", "json"), ("left out", "empty", "null")
     )
 )
+_TRIED = Form("", "text", ""), Form("", "parts", ""), Form("json", "text", "")
 
 
 def in_form(messages: Iterable[dict[str, Any]], form: Form) -> list[dict[str, Any]]:
@@ -70,7 +72,7 @@ def in_form(messages: Iterable[dict[str, Any]], form: Form) -> list[dict[str, An
 
 def _message(message: dict[str, Any], form: Form) -> dict[str, Any]:
     content = message.get("content")
-    if content is None:
+    if content is None and form.absent:
         message.pop("content", None)
         if form.absent != "left out":
             message["content"] = "" if form.absent == "empty" else None
@@ -118,6 +120,36 @@ def renderer(template: Template) -> Render:
         return Rendered(text, tuple(spans) if marked else None)
 
     return render
+
+
+def in_its_form(
+    rows: list[dict[str, Any]], render: Render
+) -> tuple[list[dict[str, Any]], list[Outcome]]:
+    """Returns the conversations in the form that a template takes, and what it makes of them.
+
+    Templates of models that see images take content as parts, and some take the arguments of a call
+    as JSON text.
+    """
+    best: tuple[int, list[dict[str, Any]]] = -1, rows
+    for form in _TRIED:
+        formed = [{**row, "messages": in_form(row["messages"], form)} for row in rows]
+        written = [_is_written(row, render) for row in formed if row.get("_plain")]
+        best = max(best, (sum(written), formed), key=lambda pair: pair[0])
+        if all(written):
+            break
+    rows = best[1]
+    return rows, [render(row["messages"], row.get("tools")) for row in rows]
+
+
+def _is_written(row: dict[str, Any], render: Render) -> bool:
+    outcome = render(row["messages"], row.get("tools"))
+    questions = [_first_text(m) for m in row["messages"] if m["role"] == "user"]
+    return isinstance(outcome, Rendered) and all(text in outcome.text for text in questions)
+
+
+def _first_text(message: dict[str, Any]) -> str:
+    content = message["content"]
+    return (content if isinstance(content, str) else content[0]["text"]).strip()
 
 
 def failure(error: Exception) -> Failed:

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-import msgspec
-
+import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of, text_of
 from mypt_cli.store.gguf import metadata
-from mypt_spec import dialect, dialects
 
 _CONFIG, _SAVED, _OLD = "tokenizer_config.json", "chat_template.jinja", "chat_template.json"
 _IN_GGUF, _GGML = "tokenizer.chat_template", "tokenizer.ggml."
@@ -50,7 +48,8 @@ class AddedToken(TypedDict):
     content: str
 
 
-_TOKENIZER: Any = msgspec.defstruct("Tokenizer", [("added_tokens", list[AddedToken] | None, None)])
+class _Tokenizer(TypedDict, total=False):
+    added_tokens: list[AddedToken] | None
 
 
 def load(path: str) -> list[Template]:
@@ -106,7 +105,7 @@ def _tokens_of_gguf(values: dict[str, Any]) -> tuple[dict[str, str], frozenset[s
 def _advice(here: Path) -> str:
     """Returns the shipped dialects whose special tokens a model has, as an advice."""
     tags = {row["content"] for row in added_tokens(here)}
-    special = {name: {*dialect(name).table.special} for name in dialects()}
+    special = {name: {*mypt_spec.dialect(name).table.special} for name in mypt_spec.dialects()}
     names = [name for name, own in special.items() if own and own <= tags]
     return f"; its tokens fit {', '.join(names)}: use --dialect {names[0]} instead" if names else ""
 
@@ -189,10 +188,12 @@ def added_tokens(here: Path) -> list[AddedToken]:
         tokens, kinds = (values.get(_GGML + key, ()) for key in ("tokens", "token_type"))
         rows = enumerate(zip(tokens, kinds, strict=False))
         return [{"id": i, "content": token} for i, (token, kind) in rows if kind in _ADDED]
+    import msgspec
+
     file = here / "tokenizer.json"
     try:  # of a file of megabytes, the other values are skipped
         data = file.read_bytes() if file.is_file() else b"{}"
-        return msgspec.json.decode(data, type=_TOKENIZER).added_tokens or []
+        return msgspec.json.decode(data, type=_Tokenizer).get("added_tokens") or []
     except (OSError, ValueError) as error:
         form = "added_tokens must be a list of objects with id and content"
         raise UsageError(f"{file}: {error}; {form}") from None

@@ -1,7 +1,4 @@
-"""Checks for text that nobody said: Python's words and values, HTML, spoilt calls, stray tags.
-
-And finds which tags end turns, where nothing says at which tokens a model stops.
-"""
+"""Checks for text that nobody said: Python's words and values, HTML, spoilt calls, stray tags."""
 
 import json
 import re
@@ -10,7 +7,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from mypt_lint.template.align import LIKELY_SPECIAL, Aligned
 from mypt_lint.template.checks import TAG, Case, Fault, bare, quoted
 from mypt_lint.template.render import Form, Rendered, in_form
 from mypt_records.written import BETWEEN
@@ -217,17 +213,3 @@ def _has_constant(value: Any) -> bool:
 
 def _around(text: str, word: str) -> str:
     return quoted(text[max(0, text.index(word) - 20) :])
-
-
-def turn_ends(aligned: Aligned) -> Iterator[str]:
-    """Yields the tags that end the answers of two questions with one answer each.
-
-    Of the tags between an answer and a question, the last one begins the question. One that ends
-    the question, too, comes before others, then one as `<|end|>`.
-    """
-    question, first, second, last = aligned.pieces
-    regions = (question.end, first.start), (first.end, second.start), (last.end, None)
-    asked, tags, at_end = (LIKELY_SPECIAL.findall(aligned.text[a:b]) for a, b in regions)
-    for some in filter(None, (at_end, at_end and tags[:-1])):
-        ends = {*asked[:1]} & {*tags} & {*some}
-        yield min(ends) if ends else min(some, key=lambda tag: tag[1] not in "|｜")

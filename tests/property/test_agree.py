@@ -14,6 +14,7 @@ import mypt_spec
 from mypt.lint.cli import main as lint
 from mypt.view import main as view
 from mypt_lint.run.plan import Plan
+from mypt_lint.run.resolve import format_of, resolved
 from mypt_lint.settings.config import Config
 from mypt_spec.dialect import detectable_dialects
 from tests.support.examples import examples
@@ -58,12 +59,12 @@ def test_a_file_is_the_same_for_every_command(records: list[Any]) -> None:
     path, linted, _ = checked(records, "--dialect", "auto")
     plan = Plan({"dialect": "auto"}, Config())
     (source,) = plan.files([str(path)])
-    found = plan.resolved(source, lambda _: None)
+    found = resolved(plan, source, lambda _: None)
     name = found.settings["records"] if found.formatless else found.dialect
     for named in ({"dialect": "auto"}, {}):
         (source,) = (plan := Plan(named, Config())).files([str(path)])
-        seen = plan.resolved(source, lambda _: None)
-        taken = plan.format_of(source, lambda _: None)[0]
+        seen = resolved(plan, source, lambda _: None)
+        taken = format_of(plan, source, lambda _: None)[0]
         assert taken == (seen.settings["records"] if seen.formatless else seen.dialect), (
             "mypt-convert"
         )

@@ -21,7 +21,7 @@ from mypt.own_format.check import check
 from mypt_infer.stream_parser import StreamParser
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_lint.template.lint import lint_template
+from mypt_lint.template.lint import lint_templates
 from mypt_spec.bodies import tagged
 from mypt_train.data.encode_line import Encoder, Options
 from tests.support import chat_templates
@@ -323,5 +323,7 @@ def test_the_linter_of_templates_takes_the_folder(tmp_path: Path) -> None:
     pytest.importorskip("transformers.utils.chat_template_utils")
     path = tmp_path / "t.jinja"
     path.write_text(QWEN3_CODER.replace("<|im_end|>", "<|im_end|> "), encoding="utf-8")
-    (chunk,) = lint_template(str(path), mypt_spec.dialect(str(FOLDER)), frozenset({"MYP722"}), {})
+    (chunk,) = lint_templates(
+        [str(path)], mypt_spec.dialect(str(FOLDER)), frozenset({"MYP722"}), {}
+    )
     assert any("qwen3-coder" in item.finding.message for item in chunk.findings)

@@ -22,7 +22,7 @@ from mypt_lint.dataset.compare import DataSet
 from mypt_lint.dataset.whitespace import CODES
 from mypt_lint.fix.dataset import Repairs
 from mypt_lint.fix.files import fix_sources
-from mypt_lint.run.plan import Group
+from mypt_lint.run.resolve import Group
 from tests.support.build import Record, assistant, lines, native, read, write
 from tests.support.examples import examples
 from tests.support.linting import codes_of

@@ -12,6 +12,7 @@ from mypt.convert import main as convert
 from mypt.lint.document import Document
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.run.plan import Plan
+from mypt_lint.run.resolve import group_sources
 from mypt_lint.settings.config import Config
 from tests.support.build import chat, lines
 from tests.support.linting import Linter
@@ -21,7 +22,7 @@ TEXT = b"".join(line + b"\n" for line in lines(*[{"note": i} | chat() for i in r
 
 def test_an_editor_shows_them_once() -> None:
     source = Source("a.jsonl", stream=io.BytesIO(TEXT.encode()))
-    (group,) = Plan({}, Config()).groups([source], baseline=None, say=lambda _: None)
+    (group,) = group_sources(Plan({}, Config()), [source], baseline=None, say=lambda _: None)
     findings = Document.from_text(TEXT, group._replace(sources=[Source("a.jsonl")])).findings
     assert [(item.finding.code, item.row) for item in findings] == [("MYP112", 1)]
 

@@ -16,7 +16,7 @@ from mypt.lint.cli import main
 from mypt_cli.errors import UsageError
 from mypt_lint.template.checks import case, tokens
 from mypt_lint.template.formats import Format
-from mypt_lint.template.lint import CONVERSATIONS, lint_template
+from mypt_lint.template.lint import CONVERSATIONS, lint_templates
 from mypt_lint.template.render import Rendered
 from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import load
@@ -58,7 +58,7 @@ ROWS = read(CONVERSATIONS)
 def findings_of(path: Path, dialect: str = "") -> list[tuple[str, str]]:
     """Returns code and message of each finding."""
     named = mypt_spec.dialect(dialect) if dialect else None
-    chunks = lint_template(str(path), named, CODES, {})
+    chunks = lint_templates([str(path)], named, CODES, {})
     return [(d.finding.code, d.finding.message) for chunk in chunks for d in chunk.findings]
 
 

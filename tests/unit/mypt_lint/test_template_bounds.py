@@ -15,7 +15,7 @@ import pytest
 
 import mypt_spec
 from mypt_cli.errors import UsageError
-from mypt_lint.template.lint import lint_template
+from mypt_lint.template.lint import lint_templates
 from mypt_spec.templates import bounds, sandbox
 from mypt_spec.templates.bounds import Bounded, OutOfBoundsError, bounded
 from mypt_spec.templates.sandbox import ToolTemplate
@@ -41,7 +41,7 @@ ENDLESS = {
 
 def found(path: Path, text: str) -> list[tuple[str, str, str]]:
     path.write_text(text, encoding="utf-8")
-    chunks = lint_template(str(path), None, frozenset({"MYP710"}), {})
+    chunks = lint_templates([str(path)], None, frozenset({"MYP710"}), {})
     return [
         (d.filename, d.finding.code, d.finding.message) for chunk in chunks for d in chunk.findings
     ]
@@ -79,7 +79,7 @@ def test_other_templates_of_a_folder_are_checked(
     more.mkdir()
     (more / "endless.jinja").write_text(ENDLESS["nested loops"])
     (tmp_path / "chat_template.jinja").write_text("{{ nothing.at.all }}")
-    chunks = lint_template(str(tmp_path), None, frozenset({"MYP710"}), {})
+    chunks = lint_templates([str(tmp_path)], None, frozenset({"MYP710"}), {})
     first, second = (d.finding.message for chunk in chunks for d in chunk.findings)
     assert first.startswith("it renders no conversation: 'nothing' is undefined")
     assert second.startswith("template endless: it renders nothing: rendering was stopped")
@@ -134,7 +134,7 @@ def test_a_process_that_is_not_forked(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "t.jinja"
     path.write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     codes = frozenset({"MYP718", "MYP722"})
-    chunks = lint_template(str(path), mypt_spec.dialect("chatml"), codes, {})
+    chunks = lint_templates([str(path)], mypt_spec.dialect("chatml"), codes, {})
     assert {d.finding.code for chunk in chunks for d in chunk.findings} == codes
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from mypt_lint.template import lint
-from mypt_lint.template.lint import lint_template
+from mypt_lint.template.lint import lint_templates
 from mypt_lint.template.sandbox import other_engine
 
 PLAIN = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
 
 
 def messages(path: Path, codes: frozenset[str] = frozenset({"MYP745"})) -> list[str]:
-    (chunk,) = lint_template(str(path), None, codes, {})
+    (chunk,) = lint_templates([str(path)], None, codes, {})
     return [item.finding.message for item in chunk.findings]
 
 

@@ -11,7 +11,7 @@ import pytest
 from mypt.lint.cli import main
 from mypt_cli.errors import UsageError
 from mypt_cli.store.gguf import metadata
-from mypt_lint.template.lint import CONVERSATIONS, RARE, lint_template
+from mypt_lint.template.lint import CONVERSATIONS, RARE, lint_templates
 from mypt_lint.template.render import Form, in_form
 from mypt_lint.template.source import added_tokens, load
 from mypt_lint.template.source_checks import source_faults
@@ -29,7 +29,7 @@ def findings_of(path: Path, text: str = "") -> list[tuple[str, str]]:
     """Returns code and message of each finding of the codes of this file."""
     if text:
         path.write_text(text, encoding="utf-8")
-    chunks = lint_template(str(path), None, CODES, {})
+    chunks = lint_templates([str(path)], None, CODES, {})
     return [(d.finding.code, d.finding.message) for chunk in chunks for d in chunk.findings]
 
 
@@ -117,7 +117,7 @@ def test_sources(source: str, words: str | None) -> None:
 
 
 def test_a_source_is_checked_if_nothing_is_rendered(tmp_path: Path) -> None:
-    chunks = lint_template(str(tmp_path / "t.jinja"), None, CODES | {"MYP710"}, {})
+    chunks = lint_templates([str(tmp_path / "t.jinja")], None, CODES | {"MYP710"}, {})
     (tmp_path / "t.jinja").write_text("\n{{ lipsum.__globals__ }}" * 2)
     items = [(d.finding.code, d.row) for chunk in chunks for d in chunk.findings]
     assert items == [("MYP710", 1), ("MYP741", 2)]

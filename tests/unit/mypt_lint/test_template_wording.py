@@ -9,7 +9,7 @@ import pytest
 import mypt_spec
 from mypt_lint.template.checks import case, tokens
 from mypt_lint.template.formats import Format
-from mypt_lint.template.lint import CONVERSATIONS, lint_template
+from mypt_lint.template.lint import CONVERSATIONS, lint_templates
 from mypt_lint.template.render import Rendered
 from mypt_lint.template.source import load
 from mypt_lint.template.values import moved, places, values
@@ -56,7 +56,7 @@ def findings_of(tmp_path: Path, text: str, dialect: str = "") -> list[tuple[str,
     path = tmp_path / "t.jinja"
     path.write_text(text, encoding="utf-8")
     named = mypt_spec.dialect(dialect) if dialect else None
-    chunks = lint_template(str(path), named, CODES - {"MYP720"}, {})
+    chunks = lint_templates([str(path)], named, CODES - {"MYP720"}, {})
     return [(d.finding.code, d.finding.message) for chunk in chunks for d in chunk.findings]
 
 

@@ -29,8 +29,8 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.trainer_rows import check_row
 from mypt_lint.dataset.compare import DataSet
-from mypt_lint.run.plan import Group
-from mypt_lint.template.lint import lint_template
+from mypt_lint.run.resolve import Group
+from mypt_lint.template.lint import lint_templates
 from mypt_lint.template.model import ModelFolder
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import RULES, Finding, default_codes
@@ -140,7 +140,7 @@ def findings_of(example: Example) -> list[Finding]:
         with NamedTemporaryFile("w", suffix=".jinja", encoding="utf-8") as file:
             file.write(example.body)
             file.flush()
-            (chunk,) = lint_template(file.name, None, frozenset({example.code}), {})
+            (chunk,) = lint_templates([file.name], None, frozenset({example.code}), {})
         return list({item.finding.code: item.finding for item in chunk.findings}.values())
     if example.kind == "model":
         template, _, record = example.body.rpartition("\n")
