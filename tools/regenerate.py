@@ -60,7 +60,9 @@ def outputs() -> dict[Path, str]:
 
 def tables() -> str:
     """Returns what is in the TOML files that most starts read, by the SHA-256 of their text."""
-    files = [*map(ROOT.joinpath, TABLES), *grammar_root().glob("*/tokens.toml")]
+    names = "*/tokens.toml", "*/records.toml"
+    of_formats = [path for name in names for path in grammar_root().glob(name)]
+    files = [*map(ROOT.joinpath, TABLES), *of_formats]
     texts = [path.read_text(encoding="utf-8") for path in files]
     rows = {sha256(text.encode()).hexdigest(): tomllib.loads(text) for text in texts}
     return "".join(f"{digest} {json.dumps(data)}\n" for digest, data in sorted(rows.items()))
