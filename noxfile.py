@@ -174,6 +174,23 @@ def stream(session: nox.Session) -> None:
 
     Takes two minutes of processor time. Arguments go to bench/stream.py.
     """
+    _install_parsers(session)
+    session.run("python", "-m", "bench.stream", *session.posargs)
+
+
+@nox.session(reuse_venv=True)
+def walks(session: nox.Session) -> None:
+    """Let random models answer 1,000 times in each format with tools; others read the answers, too.
+
+    Takes five minutes of processor time. Arguments go to bench/walks.py.
+    """
+    _install_parsers(session)
+    session.install("xgrammar>=0.2.8")
+    session.run("python", "-m", "bench.walks", *session.posargs)
+
+
+def _install_parsers(session: nox.Session) -> None:
+    """Installs the parsers of vLLM and SGLang, without what their servers need."""
     session.install("-e", ".[test]")
     session.install("--no-deps", "vllm", "llm-router-utils")
     imported = (
@@ -182,7 +199,6 @@ def stream(session: nox.Session) -> None:
         "python-json-logger pyzmq tqdm transformers uvloop"
     )
     session.install(*imported.split())
-    session.run("python", "-m", "bench.stream", *session.posargs)
 
 
 @nox.session

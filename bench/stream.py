@@ -111,7 +111,7 @@ def of_vllm(calls: str, reasoning: str) -> Parser:
 
     def parse(known: Known, pieces: Pieces) -> Read:
         request = protocol.ChatCompletionRequest(model="", messages=[], tools=TOOLS)
-        tokenizer = tokenizers.setdefault(id(known.dialect), _tokenizer(known))
+        tokenizer = tokenizers.setdefault(id(known.dialect), vllm_tokenizer(known))
         parser = made(tokenizer, request.tools, chat_template_kwargs={}, model_config=None)
         request = parser.adjust_request(request)
         content, thoughts, told = "", "", Calls()
@@ -140,7 +140,7 @@ def three_pieces(name: str, answers: list[Known], cuts: int) -> str:
     return f"{name}: {len(answers)} answers, {cuts * len(answers)} cuts into three, {wrong} wrong"
 
 
-def _tokenizer(known: Known) -> Any:
+def vllm_tokenizer(known: Known) -> Any:
     """Returns what parsers of vLLM ask a tokenizer for."""
     dialect, special = known.dialect, dict(known.dialect.table.special)
     special |= {

@@ -6,32 +6,19 @@ from __future__ import annotations
 
 import importlib
 import json
-import random
 from functools import cache
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from mypt_infer.decode import Decoder
-from mypt_infer.run_format import format_of
 from mypt_spec.bodies.json_schema import misfits
-from mypt_spec.episode import Episode
-from mypt_spec.lexer import lex_ids
 from mypt_spec.states import calling_blocks
-from mypt_spec.validator import Run
-from tests.support import vocabulary
-from tests.support.build import chat, function, user
-from tests.support.decoding import calls_in, complete, generated
 from tests.support.examples import either
 from tests.support.families import ALL
+from tests.support.walks import SCHEMAS, TOOLS, Walk, decoder, ends, walks
 
-TOOLS = [
-    function("search", {"query": {"type": "string"}, "top_k": {"type": "integer"}}, required=["query"]),
-    function("set_kind", {"kind": {"enum": ["note", "notes"]}, "exact": {"type": "boolean"}}, required=["exact"]),
-    function("list_docs", {}),
-]  # fmt: skip
-SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
 # In mistral-v11, the tag of a call has an id, which nothing constrains.
 CALLERS = [n for n, f in ALL.items() if calling_blocks(f.dialect.table) and n != "mistral-v11"]
 WALKS = either(24, 1000)
@@ -68,49 +55,17 @@ SOME = either(("gemma4", "deepseek-v3.1", "llama3.1"), tuple(CALLERS))
 
 
 @cache
-def decoder(name: str) -> Decoder:
-    return Decoder(vocabulary.small(name), TOOLS)
-
-
-def prompt(name: str) -> Episode:
-    tools = {"tools": TOOLS} if ALL[name].declares else {}
-    episode, findings = vocabulary.small(name).check(chat(user("Hi")) | tools)
-    assert episode is not None, findings
-    return episode
-
-
-def walks(name: str, count: int) -> list[tuple[list[int], list[int]]]:
-    """Returns prompts and what random models write after them, within budgets from the least on."""
-    made = decoder(name)
-    ids, out = made.ids_of(prompt(name)), []
-    least = made.minimum(made.start(ids))
-    for number in range(count):
-        state = made.start(ids, max_new_tokens=least + number % 64)
-        answer = [*generated(made, state, random.Random(f"{name} {number}"))]
-        assert len(answer) <= least + number % 64
-        out.append((ids, answer))
-    return out
-
-
-def ends(made: Decoder, ids: list[int]) -> bool:
-    """Whether a conversation may stop after ids: it is complete, or its model ended the turn as one ends
-    that others follow (`<|im_end|>` of olmo3, where the last turn has `<|endoftext|>`).
-    """
-    d, made_for = made.dialect, format_of(made.dialect)
-    earlier = d.table.terminals.get(made_for.earlier)
-    if earlier is None or not earlier.by_model or complete(made, ids):
-        return complete(made, ids)
-    events, broken = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
-    outcome = Run(d.table, d.automaton, spaces=False, complete=False).check(events)
-    return not broken and not outcome.findings and outcome.state in made_for.between
+def some_walks(name: str) -> list[Walk]:
+    return [*islice(walks(name), WALKS)]
 
 
 @pytest.mark.parametrize("name", SOME)
 def test_walks_are_legal_and_arguments_fit(name: str) -> None:
     made, calls = decoder(name), 0
-    for ids, answer in walks(name, WALKS):
-        assert ends(made, ids + answer), made.dialect.tokenizer.decode(answer)
-        for call in calls_in(made, ids + answer):
+    for walk in some_walks(name):
+        assert len(walk.ids) <= walk.most
+        assert ends(made, walk.prompt + walk.ids), made.dialect.tokenizer.decode(walk.ids)
+        for call in walk.calls:
             assert misfits(call.arguments, SCHEMAS[call.name]) == [], call
             calls += 1
     assert calls
@@ -125,8 +80,7 @@ def test_parsers_of_servers_read_the_calls(name: str) -> None:
     parsers: Any = importlib.import_module(f"{root}.{module}")
     tools = [parsers.Tool.model_validate(tool) for tool in TOOLS]
     made, count = decoder(name), 0
-    for ids, answer in walks(name, WALKS):
-        calls = calls_in(made, ids + answer)
+    for _, answer, calls, _ in some_walks(name):
         text = made.dialect.tokenizer.decode(answer)
         read = getattr(parsers, kind)().detect_and_parse(text, tools).calls
         ours = [(call.name, call.arguments) for call in calls]
@@ -152,8 +106,7 @@ def test_parsers_of_vllm_read_the_calls(name: str) -> None:
     )
     kind = managers.ToolParserManager.get_tool_parser(VLLM[name])
     request = protocol.ChatCompletionRequest(model="", messages=[], tools=TOOLS)
-    for ids, answer in walks(name, WALKS):
-        calls = calls_in(made, ids + answer)
+    for _, answer, calls, _ in some_walks(name):
         text = made.dialect.tokenizer.decode(answer)
         read = kind(tokenizer, tools).extract_tool_calls(text, request).tool_calls
         theirs = [(call.function.name, json.loads(call.function.arguments)) for call in read]
@@ -170,6 +123,6 @@ def test_structural_tags_of_xgrammar_accept_the_answers(name: str) -> None:
     tag = xgrammar.get_model_structural_tag(XGRAMMAR[name], tools=TOOLS, reasoning="disabled")
     grammar = xgrammar.Grammar.from_structural_tag(tag)
     made = decoder(name)
-    for _, answer in walks(name, WALKS):
+    for _, answer, _, _ in some_walks(name):
         text = made.dialect.tokenizer.decode(answer[:-1])  # without the stop token
         assert accepts(grammar, text), text
