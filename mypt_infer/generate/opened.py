@@ -82,7 +82,7 @@ def read_prompt(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
         episode, findings = dialect.read(record)
         _refuse(findings, "record")
         assert episode is not None
-        return prompt_ids(dialect, episode), dialect.adapter.tools(episode) or []
+        return prompt_ids(dialect, episode), dialect.adapter.tools(episode)
     outcome = dialect.check_prefix(text.removesuffix("\n"))
     _refuse(outcome.findings, "text")
     ids = [int(i) for i in encode_events(outcome.events, dialect.table, dialect.tokenizer).ids]

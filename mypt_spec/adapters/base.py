@@ -78,11 +78,8 @@ class Adapter(ABC):
         """Returns the metadata for which `prompted` has kinds, each with others than before."""
         return ()
 
-    def tools(self, episode: Episode) -> list[dict[str, Any]] | None:
-        """Returns the definitions of tools in an Episode, to which rules hold names and arguments.
-
-        None where `validate` does that.
-        """
+    def tools(self, episode: Episode) -> list[dict[str, Any]]:
+        """Returns the definitions of tools in an Episode, to which rules hold calls."""
         return []
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:

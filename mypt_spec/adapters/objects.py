@@ -191,7 +191,7 @@ def unsayable(
         return []
     at = next((run.event.at for run in context.texts if run.inside == block), Place())
     walk, names, out = Objects([], verbatim=verbatim), set[str](), list[Finding]()
-    for number, tool in enumerate(context.tools or [], 1):
+    for number, tool in enumerate(context.tools, 1):
         walk.tool(tool, "", names)
         tool_findings = (replace(f, message=f"tool {number}: {f.message}") for f in walk.findings)
         out += [replace(f, pointer="", span=at.span, on_key=False) for f in tool_findings]

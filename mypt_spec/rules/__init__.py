@@ -45,12 +45,12 @@ def check_episode(
     tokenizer: Tokenizer,
     limits: Limits,
     extend: Callable[[Context, list[Finding]], list[Finding]] | None = None,
-    tools: ToolsOf = lambda episode: None,
+    tools: ToolsOf = lambda episode: [],
 ) -> list[Finding]:
     """Returns every finding about an Episode, in a fixed order. Never raises.
 
     `extend` adds what the adapter knows beyond the text: it takes the findings so far and returns
-    the whole list. `tools` returns the definitions to which calls are held, or None.
+    the whole list. `tools` returns the definitions to which calls are held.
     """
     try:
         events = list(events_of(episode.messages, table))

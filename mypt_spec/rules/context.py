@@ -44,8 +44,8 @@ class Limits:
     schemas: tuple[ToolSchema, ...] = ()
 
 
-# Returns the definitions of the tools of an Episode; None where no rule holds calls to them.
-ToolsOf = Callable[[Episode], list[dict[str, Any]] | None]
+# Returns the definitions of the tools of an Episode, to which rules hold calls.
+ToolsOf = Callable[[Episode], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Context:
     tools_of: ToolsOf
 
     @cached_property
-    def tools(self) -> list[dict[str, Any]] | None:
-        """Returns the definitions of tools that the episode has; None where no rule needs them."""
+    def tools(self) -> list[dict[str, Any]]:
+        """Returns the definitions of tools that the episode has."""
         return self.tools_of(self.episode)
 
     @cached_property

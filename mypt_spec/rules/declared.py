@@ -23,8 +23,6 @@ _LONG = 400  # code points of a body whose name is kept
 
 def undeclared_calls(context: Context) -> Iterator[Finding]:
     """Finds calls of other tools than are declared (MYP313); silent where none is."""
-    if context.tools is None:
-        return
     defined = frozenset(function_of(tool)["name"] for tool in context.tools)
     declared = context.limits.tools | declared_tools(context.episode, context.table) | defined
     for name, at in _called_names(context) if declared else ():
@@ -38,7 +36,7 @@ def misfit_arguments(context: Context) -> Iterator[Finding]:
 
     Schemas of the user's limits have a check of their own and come before those of the episode.
     """
-    schemas, patience = parameters_of(context.tools or []), Patience()
+    schemas, patience = parameters_of(context.tools), Patience()
     for name in {schema.name for schema in context.limits.schemas}:
         schemas.pop(name, None)
     for call, at in _calls(context) if schemas else ():
@@ -47,8 +45,11 @@ def misfit_arguments(context: Context) -> Iterator[Finding]:
         schema = schemas[call.name]
         try:
             misfits = patience.misfits(call.arguments, schema)
-        except SchemaError:
-            continue  # the check of definitions says so
+        except SchemaError as error:
+            if error.in_use:  # any other fault was found in the definition itself
+                text = f"the arguments of {call.name!r} cannot be checked: {error}"
+                yield Finding("MYP128", text, *at)
+            continue
         for key in undeclared(call.arguments, schema):
             misfits.append((f"/{escape(key)}", f"it has no parameter {key!r}"))
         for pointer, message in misfits:

@@ -11,6 +11,7 @@ from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.splitter import Splitter, splitter
 from mypt_spec.adapters.usf_omega.flags import validate
 from mypt_spec.adapters.usf_omega.record import FLAGS, INSTRUCTIONS, RECORD, Answer, check
+from mypt_spec.bodies.strict_json import DefinitionsError
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.findings import Finding
@@ -102,8 +103,12 @@ class UsfOmega(Adapter):
         """Returns the flags and the metadata of a record."""
         return {k: record[k] for k in FLAGS if k in record} | notes(record)
 
-    def tools(self, episode: Episode) -> None:
-        """Returns None: `flags` holds calls to the tools of a record."""
+    def tools(self, episode: Episode) -> list[dict[str, Any]]:
+        texts = [m.text for m in episode.messages if m.role == "functions"]
+        try:
+            return [tool for text in texts for tool in read_namespace(text)]
+        except DefinitionsError:  # a rule says so
+            return []
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, completed by what flags, tools and ids say about the text."""

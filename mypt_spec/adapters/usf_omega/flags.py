@@ -15,7 +15,7 @@ from typing import Any
 from mypt_spec.adapters.usf_omega.record import answer_at
 from mypt_spec.adapters.waiting import twice
 from mypt_spec.bodies.json_body import read_body
-from mypt_spec.bodies.json_schema import Patience, SchemaError
+from mypt_spec.bodies.json_schema import Patience
 from mypt_spec.bodies.strict_json import faults
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.findings import Finding
@@ -36,7 +36,7 @@ def validate(context: Context, findings: list[Finding]) -> list[Finding]:
     patience = Patience()
     out = list(_relocated(findings, context.episode))
     out += _without_user(context)
-    out += _calls(context, patience)
+    out += _calls(context)
     out += _reasoning(context)
     out += _answer(context, patience)
     out += _rejected(context)
@@ -75,10 +75,7 @@ def _without_user(context: Context) -> Iterator[Finding]:
         yield Finding("MYP251", problem, *talk[0].at, help="put the user's message before it")
 
 
-def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
-    tools = _tools(context)
-    declared = context.limits.tools | frozenset(tools)
-    hint = f"declared are {_some(sorted(declared))}"
+def _calls(context: Context) -> Iterator[Finding]:
     groups: list[list[Call]] = []
     message: Message | None = None
     results: list[Message] = []
@@ -93,24 +90,11 @@ def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
             continue
         groups = [_calls_of(part, context) for part in message.parts if part.kind == "tool_calls"]
         yield from _ids(groups)
-        for call, place in chain.from_iterable(groups):
-            function, at = call["function"], _inside(place, "/function/name")
-            name = function["name"]
-            if declared and name not in declared:
-                yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *at, help=hint)
-            yield from _arguments(function, tools.get(name), place, patience)
 
 
 def _inside(place: Place, pointer: str) -> Place:
     """Returns a place in a JSON value if that is in a record; in a text there are only spans."""
     return Place(place.pointer + pointer) if place.pointer else place
-
-
-def _tools(context: Context) -> dict[str, dict[str, Any]]:
-    texts = [m.text for m in context.episode.messages if m.role == "functions"]
-    bodies = [read_body(text, "namespace", context.table.literals, Place()) for text in texts]
-    functions = [tool["function"] for body in bodies for tool in body.value or []]
-    return {function["name"]: function for function in functions}
 
 
 def _calls_of(part: Part, context: Context) -> list[Call]:
@@ -174,23 +158,6 @@ def _results(
             yield Finding("MYP311", problem, *place, help="put its result behind the others")
 
 
-def _arguments(
-    function: dict[str, Any], tool: dict[str, Any] | None, call: Place, patience: Patience
-) -> Iterator[Finding]:
-    if tool is None or "parameters" not in tool or next(faults(tool), None) is not None:
-        return
-    noun, place = f"the arguments of {tool['name']!r}", _inside(call, "/function/arguments")
-    try:
-        misfits = patience.misfits(function["arguments"], tool["parameters"])
-    except SchemaError as error:
-        if error.in_use:  # any other fault was found in the definition itself
-            yield Finding("MYP128", f"{noun} cannot be checked: {error}", *place)
-        return
-    for pointer, message in misfits:
-        problem = f"{noun} do not fit its parameters: {message}"
-        yield Finding("MYP353", problem, *_inside(place, pointer))
-
-
 def _reasoning(context: Context) -> Iterator[Finding]:
     meta = context.episode.meta
     budget = meta.get("thinking_budget")
@@ -231,7 +198,6 @@ def _rejected(context: Context) -> Iterator[Finding]:
         return
     messages[places[-1]] = rejected.message(rejected.pointer, context.table, {})
     other = Episode(context.episode.dialect, tuple(messages))
-    findings = check_episode(
-        other, context.table, context.automaton, context.tokenizer, context.limits, validate
-    )
+    objects = context.table, context.automaton, context.tokenizer, context.limits
+    findings = check_episode(other, *objects, validate, lambda _: context.tools)
     yield from (finding for finding in findings if finding.pointer.startswith("/rejected"))
