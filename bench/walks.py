@@ -56,9 +56,11 @@ READERS = {
     "lfm2.5": (("lfm2", "qwen3"), ("lfm2", "qwen3"), ""),
     "olmo3": (None, ("olmo3", ""), ""),
     "kimi-k2": (("kimi_k2", ""), ("kimi_k2", ""), "kimi"),
+    "kimi-k2.7": (("kimi_k2", "kimi_k2"), ("kimi_k2", "kimi_k2"), "kimi"),
     "mistral": (None, ("mistral", ""), ""),
     "mistral-v13": (("mistral", "mistral"), ("mistral", "mistral"), ""),
     "mistral-small4": (("mistral", ""), ("mistral", ""), ""),
+    "mistral-small4-thinking": (("mistral", "mistral"), ("mistral", "mistral"), ""),
 }  # fmt: skip
 
 

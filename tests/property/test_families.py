@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mypt.own_format.check
@@ -32,7 +34,7 @@ FEWEST = either(tuple(_FEWEST.split()), tuple(ALL))
 SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEWEST)
 # In which an answer begins in a thought.
 THINKING = (
-    "deepseek-r1", "glm4.5", "glm5", "minimax-m2", "minimax-m2.5", "nemotron3", "qwen3.5", "qwen3.6",
+    "deepseek-r1", "deepseek-v3.2", "glm4.5", "glm5", "kimi-k2.7", "minimax-m2", "minimax-m2.5", "nemotron3", "qwen3.5", "qwen3.6",
 )  # fmt: skip
 EVERY = pytest.mark.parametrize("family", ALL.values(), ids=ALL)
 
@@ -67,6 +69,8 @@ def test_family(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     results = list(mypt.own_format.check.check(families()[family.name]))
     assert [r for r in results if not (r.fine or "a template wrote" in r.detail)] == []
     monkeypatch.setattr(proof, "conversation", family.conversation)
+    if family.options:
+        monkeypatch.setattr(proof, "_options", lambda *_: dict(family.options))
     for template in family.templates[: either(1, None)]:
         model = family.model(template, tmp_path)
         if model is None:
@@ -79,7 +83,9 @@ def test_family(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 assert level.equal > len(seeds) / 3, level.reason
                 record = family.conversation(name, 1)
                 episode, _ = d.read(record)
-                aligned = render.aligned(record["messages"], record.get("tools"))
+                aligned = render.aligned(
+                    record["messages"], record.get("tools"), **dict(family.options)
+                )
                 if episode is None or aligned is None or not is_legal(d, record):
                     continue
                 if aligned.other_prompts:  # MYP734: the answers do not begin where prompts end
@@ -174,3 +180,21 @@ def test_a_chat_goes_on(family: Family) -> None:
     second = opener.stripped("\nFive. ".removeprefix(opener.prefix))
     assert answers == ["Four.", second]
     assert controller.answer()["content"] == answers[1]
+
+
+@pytest.mark.extra("llm_router_utils")
+def test_deepseek_v32_is_written_as_by_its_encoder() -> None:
+    """The model has no chat template, but an encoder in Python, which SGLang's server has, too."""
+    where = "llm_router_utils.sglang.srt.entrypoints.openai.encoding_dsv32"
+    encode, family = importlib.import_module(where).encode_messages, ALL["deepseek-v3.2"]
+    d, records = family.dialect, family.records(either(20, 300))
+    for record in records:
+        messages = record["messages"]
+        mode = "thinking" if messages[-1].get("reasoning_content") else "chat"
+        episode, _ = d.read(record)
+        encoded = d.encode(d.trained(episode, history="official")[0])
+        text = d.tokenizer.decode(encoded.ids)
+        assert text == encode(messages, mode)
+        last = int(np.flatnonzero(encoded.loss == 0)[-1]) + 1  # what prompts have is not trained
+        assert d.tokenizer.decode(encoded.ids[:last]) == encode(messages[:-1], mode)
+    assert records

@@ -11,13 +11,15 @@ from mypt.own_format.check import check
 from mypt_infer.decode.prompt import opening
 from tests.dialects import mistral, mistral_v13
 from tests.support.conversations import conversations
-from tests.support.mistral import V11, VERSIONS, on_tekken, their_ids
+from tests.support.examples import either
+from tests.support.mistral import EFFORTS, V11, VERSIONS, on_tekken, their_ids
 from tests.support.vocabulary import texts
 
 # The tags that mistral-common knows, and that a text may spell.
 SPELLED = ("</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "<SPECIAL_40>", "[TOOL_CALLS]", "<pad>")
 SPELLED += ("[ARGS]", "[/THINK]", "[CALL_ID]")
 SHAPES = {shape.name: shape for shape in (mistral.SHAPE, mistral_v13.SHAPE)}
+SHAPES["mistral-small4-thinking"] = mistral_v13.SHAPE
 
 
 def ids_of(d: mypt_spec.Dialect, record: dict[str, Any]) -> list[int]:
@@ -49,15 +51,22 @@ def chat(text: str, value: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*VERSIONS, "mistral-v11"])
+@pytest.mark.parametrize(
+    "name", [*VERSIONS, "mistral-v11", *either(("mistral-small4-thinking",), tuple(EFFORTS))]
+)
 def test_ids_of_chats(name: str) -> None:
     """With tools, calls and results, thoughts, and calls without results at the end.
 
-    JSON spells no tag, which is escaped here, and not there.
+    JSON spells no tag, which is escaped here, and not there. Version 15 has a system prompt, and no
+    empty thoughts.
     """
     d = on_tekken(name)
     for number, record in conversations(SHAPES.get(name, mistral.SHAPE), tags=False):
+        if name in EFFORTS and record["messages"][0]["role"] != "system":
+            record["messages"].insert(0, {"role": "system", "content": "S"})
         for message in record["messages"]:
+            if name in EFFORTS and message.get("reasoning_content") == "":
+                del message["reasoning_content"]
             if message["role"] == "assistant" and message.get("content") is not None:
                 message["content"] = message["content"].rstrip(" ") or "a"  # as mistral-common does
         assert ids_of(d, record) == their_ids(record, name), number

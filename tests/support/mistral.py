@@ -17,10 +17,13 @@ import mypt_spec
 from mypt_spec.dialect import families
 
 VERSIONS = {"mistral": 7, "mistral-v13": 13}
+EFFORTS = {"mistral-small4": "none", "mistral-small4-thinking": "high"}  # of version 15
 V11 = families()["mistral-v11"]
 _NORMALIZERS = {11: 7}  # those that another version has, too
 # The special tokens that a tekken.json of version 13 names beside those of version 7.
 _LATER = ("[AUDIO]", "[BEGIN_AUDIO]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]")
+_SETTINGS = ("[MODEL_SETTINGS]", "[/MODEL_SETTINGS]")  # and version 15
+_EFFORT = {"type": "enum", "values": ["none", "high"], "default": "none", "accepts_none": True}
 
 
 @cache
@@ -29,10 +32,10 @@ def _oracle(version: int) -> tuple[Any, Any]:
     from mistral_common.tokens.tokenizers import instruct
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
+    words = Tekkenizer.from_file(tekken(version if version in (7, 15) else 13))
     normalizer = getattr(
         normalize, f"InstructRequestNormalizerV{_NORMALIZERS.get(version, version)}"
-    ).normalizer()
-    words = Tekkenizer.from_file(tekken(version if version == 7 else 13))
+    ).normalizer(words.model_settings_builder)
     return normalizer, getattr(instruct, f"InstructTokenizerV{version}")(words)
 
 
@@ -49,7 +52,9 @@ def tekken(version: int = 7) -> Path:
 
     whole = json.loads(path.read_text(encoding="utf-8"))
     whole["config"]["version"] = f"v{version}"
-    named = enumerate((*OLD, *_LATER))
+    named = enumerate((*OLD, *_LATER, *_SETTINGS * (version == 15)))
+    if version == 15:
+        whole["model_settings_builder"] = {"reasoning_effort": _EFFORT}
     whole["special_tokens"] = [
         {"rank": i, "token_str": tag, "is_control": True} for i, tag in named
     ]
@@ -62,6 +67,8 @@ def tekken(version: int = 7) -> Path:
 
 @cache
 def on_tekken(name: str) -> mypt_spec.Dialect:
+    if name in EFFORTS:
+        return mypt_spec.dialect(name, vocabulary=tekken(15))
     if name not in VERSIONS:
         return mypt_spec.dialect(V11, vocabulary=tekken(13))
     return mypt_spec.dialect(name, vocabulary=tekken(VERSIONS[name]))
@@ -72,9 +79,10 @@ def their_ids(record: dict[str, Any], name: str = "mistral") -> list[int]:
     tekken()
     from mistral_common.protocol.instruct.request import ChatCompletionRequest
 
-    normalizer, tokenizer = _oracle(VERSIONS.get(name, 11))
+    normalizer, tokenizer = _oracle(15 if name in EFFORTS else VERSIONS.get(name, 11))
+    effort = {"reasoning_effort": EFFORTS[name]} if name in EFFORTS else {}
     request = ChatCompletionRequest(
-        messages=[_message(m) for m in record["messages"]], tools=record.get("tools")
+        messages=[_message(m) for m in record["messages"]], tools=record.get("tools"), **effort
     )
     ids: list[int] = tokenizer.encode_instruct(
         normalizer.from_chat_completion_request(request)
