@@ -26,7 +26,7 @@ def is_metadata(record: Mapping[str, Any], key: str, close: str, *, telling: boo
     leaves empty, was meant; but a word is no list. `telling`: keys that say something in some
     format are no metadata.
     """
-    value = record[key]
+    value = record.get(key)
     if key in CUSTOMARY:
         return True
     if telling and key.lower() in TELLING:
