@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any
 
 from mypt_cli.errors import UsageError
@@ -36,6 +37,7 @@ from mypt_records.shapes import read as read_chat
 from mypt_records.shapes import shape_of
 from mypt_spec.bodies.json_body import value_in
 from mypt_spec.bodies.strict_json import Fault, loads
+from mypt_spec.compiled.toml import load
 from mypt_spec.episode import Episode, Part, events_of
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.table import CALLS
@@ -52,14 +54,7 @@ _ROWS = (1 << _ROW) - 1
 _FEW = 100  # names of one length that are looked for one by one
 _LONG = 200  # characters of a name that always is: so the time is linear in the text
 _TEXT = 1 << 18  # characters of texts that are hashed at once
-_MESSAGES = {
-    "MYP601": "the same episode is at {}; delete one of the two",
-    "MYP602": "the same prompt has another answer at {}; keep the better one, or vary the prompts",
-    "MYP610": "the same conversation, with other tools, is at {}; keep the one with its own tools",
-    "MYP612": "the same episode, but for case and white space, is at {}; keep the better spelling",
-    "MYP613": "nearly the same conversation is at {}; keep one, unless the difference is meant",
-    "MYP620": "the same is judged the other way round at {}; keep the right one of the two",
-}  # with the help behind the semicolon
+_MESSAGES = load(Path(__file__).with_name("messages.toml"))
 
 
 def compared(plan: Plan, groups: Sequence[Group]) -> Iterator[Chunk]:

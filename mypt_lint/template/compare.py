@@ -20,18 +20,11 @@ from mypt_lint.template.checks import difference, quoted
 from mypt_lint.template.model import ModelFolder, arguments_of
 from mypt_lint.template.render import Failed
 from mypt_records.chat import Chat
+from mypt_spec.compiled.toml import load
 from mypt_spec.patch import in_common
 from mypt_spec.templates.bounds import OutOfBoundsError
 
-KINDS = {
-    "refused": "one side refuses the record",
-    "bos": "a first token that one side lacks",
-    "system": "a system prompt that one side adds",
-    "json": "a schema or value that is not JSON on one side",
-    "spacing": "white space",
-    "structure": "other text or tags",
-    "tokenizer": "equal text, other ids",
-}
+KINDS = load(Path(__file__).with_name("differences.toml"))
 _FIRST = re.compile(r"<[^<>\s]{1,40}>|\[[A-Z_]{1,20}\]")
 _PYTHON = re.compile(r"'|None\b|True\b|False\b")
 _SAME = 12  # characters after a difference by which two texts are in step again

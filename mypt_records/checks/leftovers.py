@@ -10,6 +10,7 @@ from string import ascii_letters
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
+from mypt_records.patterns import has
 from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding
 
@@ -22,15 +23,6 @@ _NAME = re.compile(
 _SURE = re.compile(
     r"\{\{.*|\$.*|\{(?:instruction|input|question|query|prompt|response|context)\}", re.DOTALL
 )
-_CODE = (  # compiled when needed, which takes long
-    r"(?im)[`\\;]|#!|\$[\w(]|\{%|</|\b(?:def|class) \w+ ?[(:{]|^\s*(?:import|return) |\w\("
-    r"|=\s*[\"'{]|\"\s*:|(?:^|[\s(])[\"'\u2018\u201c\u00ab]\w"
-    r"|\b(?:template|placeholder|variable|formats?\b|jinja|mustache|handlebars|latex|vue"
-    r"|angular|markdown|code|json|html|prompt|translat|endpoint|routes?\b|path|url|api\b|strings?\b"
-    r"|f-string|yaml|xml|python|javascript|rust\b|script|syntax|brace|bracket|parameter|argument"
-    r"|regex|sql\b|\bmerge|personali[sz]|workflow|shell\b|environment"
-    r"|\bsets?\b|sample space|\bmenge|disjoint|fill|replac|insert|substitut|names?\b|plural|tense)"
-)
 _NOTHING = {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}
 _LONGEST = 40  # characters of such a sign, with white space
 
@@ -39,7 +31,7 @@ _LONGEST = 40  # characters of such a sign, with white space
 def _may_be_left(text: str) -> bool:
     if not _names(text):
         return _is_nothing(text)
-    return not re.search(_CODE, _NAME.sub("", text))
+    return not has("template_or_code", _NAME.sub("", text))
 
 
 def _names(text: str) -> list[re.Match[str]]:
@@ -61,7 +53,7 @@ def template_leftover(chat: Chat) -> Iterator[Finding]:
     names = [(m, text, match) for m, text in texts for match in _names(text.text)]
     if names:
         outside = "\n".join([_NAME.sub("", text.text) for _, text in texts])
-        for message, text, match in names if not re.search(_CODE, outside) else ():
+        for message, text, match in names if not has("template_or_code", outside) else ():
             fault = f"`{match[0]}` in the {message.alias} message: a template was not filled in"
             yield Finding("MYP358", fault, text.at, match.span())
     for _, text in texts:

@@ -12,30 +12,17 @@ JSON Schema, and what was renamed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from mypt_spec.bodies.strict_json import escape
+from mypt_spec.compiled.toml import load
 
 KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
-ANY = frozenset({"", "any", "mixed", "unknown"})  # a type of all values: no type in JSON Schema
-NAMES: Mapping[str, str] = {
-    **dict.fromkeys(("str", "text", "char", "date", "datetime", "enum"), "string"),
-    **dict.fromkeys(("int", "int32", "int64", "long", "short", "byte", "bigint"), "integer"),
-    **dict.fromkeys(("float", "double", "decimal", "num"), "number"),
-    "bool": "boolean",
-    **dict.fromkeys(("list", "tuple", "set", "arr", "arraylist"), "array"),
-    **dict.fromkeys(("dict", "map", "hash", "hashmap", "struct", "obj", "json"), "object"),
-    **dict.fromkeys(("none", "nonetype", "undefined"), "null"),
-    **{kind: kind for kind in KINDS},
-    **dict.fromkeys(ANY, ""),
-}
+_TABLE = load(Path(__file__).with_suffix(".toml"))
+NAMES = {name: kind for kind, names in _TABLE["names"].items() for name in (kind, *names)}
 # Keywords whose value is a schema or a list of schemas, and those whose value is schemas by name.
-_PARTS = frozenset({
-    "additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "else", "if", "items",
-    "not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems",
-    "unevaluatedProperties",
-})  # fmt: skip
-_NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+_PARTS, _NAMED = (frozenset(_TABLE["keywords"][key]) for key in ("schemas", "by_name"))
 Places = list[tuple[str, str]]  # a pointer, and the name of the type there
 _DEPTH = 200  # deeper schemas are returned as they are; their readers refuse them
 
