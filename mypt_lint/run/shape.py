@@ -28,6 +28,7 @@ _WORST = 5  # errors of one record that count
 # What other tools write, and no dialect whose records code reads.
 _OTHER_KEYS = ("tools", "functions", "chat_template_kwargs", "parallel_tool_calls", "tool_choice")
 _OTHER_MESSAGE_KEYS = ("tool_calls", "function_call", "tool_call_id", "reasoning_content")
+_MISSING = "MYP102"  # a record without its messages is not of the dialect
 _OF_TEXTS = "MYP3"  # from this code on, findings are about what is said, in any shape
 
 
@@ -141,7 +142,8 @@ def _reader(name: str) -> Callable[[object], list[Finding]]:
 
     def findings(record: object) -> list[Finding]:
         try:
-            return [f for f in dialect.check(record)[1] if f.code < _OF_TEXTS]
+            items = [f for f in dialect.check(record)[1] if f.code < _OF_TEXTS]
+            return items * _WORST if any(f.code == _MISSING for f in items) else items
         except Exception:  # the check of the line reports it
             return []
 

@@ -253,6 +253,14 @@ def test_null_is_an_absent_key_of_a_dialect(key: str, lint: Any) -> None:
     assert lint("--dialect", "mypt", "--records", "native", path)[:2] == (0, [])
 
 
+def test_a_record_without_messages_is_of_no_dialect(lint: Any) -> None:
+    """Its other keys would have advice to remove what it says."""
+    talk = [{"role": "student", "content": "Hi"}, {"role": "tutor", "content": "Hello."}]
+    status, lines, err = lint(write({"id": "1", "conversation": talk, "turns": 2, "scores": {}}))
+    assert (status, codes(lines)) == (1, ["MYP105", "MYP105", "MYP112"])
+    assert err[0].startswith("x.jsonl: ShareGPT records")
+
+
 @pytest.mark.parametrize("shape", ["native", "openai"])
 @pytest.mark.parametrize("name", ["qwen3", "harmony"])
 def test_no_arguments_as_an_empty_text(name: str, shape: str, lint: Any) -> None:
