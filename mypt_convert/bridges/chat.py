@@ -18,6 +18,7 @@ from mypt_convert.bridges.steps import (
 )
 from mypt_records.chat import MEDIA, SPOKEN_KEYS, Call, Chat, Message
 from mypt_records.reading import below
+from mypt_records.shapes.text import parsed
 from mypt_records.written import read_out
 from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads, value_at
@@ -214,7 +215,7 @@ class _Reader:
     def serialised(self, name: str, text: str) -> Conversation:
         """Returns what a text with the tags of a dialect says."""
         source = dialect(name)
-        episode, _ = source.parse(text)
+        episode = parsed(name, text)[0]
         try:
             assert episode is not None, "a text that cannot be read has findings"
             canonical = source.write(episode)

@@ -113,7 +113,7 @@ def _unknown(chat: Chat, text: Text, strings: _Strings, where: str) -> Iterator[
         texts = "\n".join(t.text for _, t in chat.texts() if t is not text)
         if known == spaced and match[0] not in texts:
             why = f"`{match[0]}` in {where} looks like a special token"
-            yield regraded(Finding("MYP301", why, text.at, match.span(), help=_HINT), "info")
+            yield _graded(why, text, match.span(), _HINT, severity="info")
             return
 
 
@@ -130,17 +130,18 @@ def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding
         line = text.text[tag.start() - 1 : tag.start()] in ("", "\n")
         if not before and not opened and (line or text.text[tag.end() :][:1] in ("", "\n")):
             why = f"`{tag[0]}` in {where} has no `{tag[0].replace('/', '')}` before it"
-            yield _warning(why, text, tag.span(), "write both tags, or move the thought apart")
+            yield _graded(why, text, tag.span(), "write both tags, or move the thought apart")
     if opened and last is not None and not text.text[: last.start()].strip():
         closing = f"</{last[0][1:]}"
         why = f"`{last[0]}` in {where} is not closed"
-        yield _warning(why, text, last.span(), f"write `{closing}` after the thought")
+        yield _graded(why, text, last.span(), f"write `{closing}` after the thought")
 
 
-def _warning(
-    message: str, text: Text, span: tuple[int, int], hint: str, fix: Fix | None = None
-) -> Finding:
-    return regraded(Finding("MYP301", message, text.at, span, help=hint, fix=fix), "warning")
+def _graded(
+    message: str, text: Text, span: tuple[int, int], hint: str, fix: Fix | None = None,
+    severity: str = "warning",
+) -> Finding:  # fmt: skip
+    return regraded(Finding("MYP301", message, text.at, span, help=hint, fix=fix), severity)
 
 
 def _in(
@@ -158,7 +159,7 @@ def _in(
         message = f"`{match[0]}` of {strings.formats[match[0]]} in {where}"
         ends = match[0] in strings_of("ends").formats and not text.text[match.end() :].strip()
         fix = without_end(text, match.start()) if ends and fixable else None
-        if not ends or ending == "warning":
-            yield _warning(message, text, match.span(), hint, fix)
-        elif ending:
-            yield regraded(Finding("MYP301", message, text.at, match.span(), help=_RAW), ending)
+        if ends and ending != "warning":
+            hint, fix = _RAW, None
+        if not ends or ending:
+            yield _graded(message, text, match.span(), hint, fix, ending if ends else "warning")

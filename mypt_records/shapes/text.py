@@ -14,6 +14,7 @@ import mypt_spec
 from mypt_records.chat import Chat
 from mypt_records.reading import Reader
 from mypt_spec.dialect import families, folder
+from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 from mypt_spec.table import TEXT
 
@@ -21,7 +22,7 @@ ABOUT = "serialised texts (text)"
 PROMPT = ""
 TOP = frozenset({"text", "language"})
 _BEGINNING = 20_000  # characters that are looked at for tags
-_parsed = lru_cache(maxsize=16)(lambda name, text: mypt_spec.dialect(name).parse(text))
+_LAST = re.compile(r"<[^<>\s]{1,30}>\s*\Z")
 
 
 def fit(record: dict[str, Any]) -> int:
@@ -29,9 +30,30 @@ def fit(record: dict[str, Any]) -> int:
     return 1 if isinstance(text, str) and formats_of(text) else 0
 
 
+@lru_cache(maxsize=16)
+def parsed(name: str, text: str) -> tuple[Episode | None, list[Finding], str]:
+    """Returns the Episode of a text in a format, its findings, and the text that was read.
+
+    Trainers frame texts: the token that begins those of the format may be missing, or come before
+    each question, and another one may be the last. White space after the last tag may be missing.
+    """
+    dialect = mypt_spec.dialect(name)
+    first, *others = dialect.automaton.steps[dialect.automaton.start]
+    row = dialect.table.terminals[first]
+    begin = "" if others or row.opens or len(row.spelling) > 1 else row.shown
+    rest = text.removeprefix(begin)
+    framed = begin + re.sub(rf">\s*{re.escape(begin)}", ">", rest) if begin else text
+    for whole in (text, framed, _LAST.sub("", framed)):
+        episode, findings = dialect.parse(whole)
+        if episode is not None:
+            end = "MYP230", len(whole)
+            return episode, [f for f in findings if (f.code, f.span and f.span[1]) != end], whole
+    return *dialect.parse(text), text
+
+
 def _fit(name: str, text: str) -> int:
     """Returns how well a format fits a text: 0 if it is illegal there, 2 if it has no findings."""
-    episode, findings = _parsed(name, text)
+    episode, findings, _ = parsed(name, text)
     return (episode is not None) + (not findings)
 
 
@@ -48,6 +70,11 @@ def formats_of(text: str, fit: Callable[[str, str], int] = _fit) -> tuple[str, .
         best = tuple(name for name in fits if fits[name] == max(fits.values()))
         if 2 in fits.values():
             break
+    if best and fit is _fit and not any(fits.values()) and (last := _LAST.search(text)):
+        shorter = text[: last.start()]
+        legal = tuple(name for name in formats_of(shorter) if fit(name, shorter))
+        if legal or last[0].strip() not in mypt_spec.dialect(best[0]).table.special:
+            return legal  # models that have `<|user|>`, too, end turns otherwise
     return tuple(name for name in best if name not in families()) or best
 
 
@@ -90,11 +117,13 @@ def read(record: dict[str, Any]) -> Chat:
         reader.add("MYP104", f"the text has tags of no known format; known are {names}", "/text")
     elif text is not None:
         dialect = mypt_spec.dialect(name)
-        episode, faults = _parsed(name, text.text)
+        episode, faults, whole = parsed(name, text.text)
         faults = faults if episode is None else [*faults, *dialect.validate(episode)]
         if episode is None and name in families():  # nobody knows which of them is meant
             fault = f"the text has tags of {', '.join(formats)}, and is not legal"
             faults = [Finding("MYP104", fault, help=f"use --dialect {name} to see why")]
-        reader.findings += [replace(f, pointer="/text", fix=None) for f in faults]
+        same = whole == text.text
+        more = [replace(f, pointer="/text", span=f.span if same else None) for f in faults]
+        reader.findings += [replace(f, fix=None) for f in more]
     chat = reader.chat("text", record, (), None, top=TOP, used=("text",))
     return replace(chat, serialised=name)

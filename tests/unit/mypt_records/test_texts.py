@@ -55,3 +55,48 @@ def test_commands_take_the_format_of_the_tags(
     printed = capsys.readouterr()
     assert "2 lines: 1 written, 1 refused" in printed.out
     assert "checked as chatml" in printed.err
+
+
+LLAMA2 = "<s>[INST] Hi [/INST] Yo </s>"
+GEMMA = "<start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\nYo<end_of_turn>\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (CHATML.rstrip(), "chatml"),
+        (f"{CHATML}<|endoftext|>", "chatml"),
+        (GEMMA, "gemma2"),
+        (f"<bos>{GEMMA}", "gemma2"),
+        (f"<bos>{GEMMA.rstrip()}<eos>", "gemma2"),
+        (LLAMA2.removeprefix("<s>"), "mistral"),
+        (LLAMA2 * 2, "mistral"),
+    ],
+)
+def test_texts_may_be_framed_by_a_trainer(text: str, name: str, tmp_path: Path) -> None:
+    """What it adds may be missing, or there already: the first token, the last, a line end."""
+    chat = read({"text": text}, "text")
+    assert (shape_of({"text": text}), chat.serialised, findings(chat)) == ("text", name, [])
+    out = Converter("text", "chatml").record({"text": text})
+    assert len(out.record["messages"]) == 2 * text.count("Hi")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (f"<s>{LLAMA2}", "MYP219"),
+        (CHATML.replace("Yo<|im_end|>\n", "Yo"), "MYP211"),
+        (GEMMA.replace("<end_of_turn>", "", 1), "MYP104"),
+    ],
+)
+def test_a_frame_hides_no_fault(text: str, code: str) -> None:
+    reported = [f.code for f in findings(read({"text": text}, "text"))]
+    assert (shape_of({"text": text}), reported) == ("text", [code])
+
+
+@pytest.mark.parametrize("end", ["</s>", "<eos>"])
+def test_tags_of_a_format_with_other_ends_are_text(end: str) -> None:
+    """GabGPT has tags of Zephyr, which ends its turns otherwise."""
+    text = f"<|user|>\nHi{end}\n<|assistant|>\nYo{end}"
+    assert shape_of({"text": text}) == "plain"
+    assert shape_of({"text": text.replace(end, "<|end|>")}) == "text"
