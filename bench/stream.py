@@ -14,8 +14,8 @@ if thoughts, text and calls are those that were written, but for white space aro
 how many answers are right in one piece, how many of all cuts into two pieces, how many with a piece
 for each id, and processor time per id in that case (median of interleaved rounds).
 
-With `--three`, only our plugin for vLLM reads, by vLLM's `parse_delta`: each answer in so many cuts
-into three pieces, which are drawn at random.
+With `--three`, only our plugin for vLLM reads, by vLLM's `parse_delta`: each answer in every cut
+into two pieces, and in so many cuts into three, which are drawn at random.
 
 Left out, because the formats or what they need differ: gpt-oss (SGLang's detector reads calls whose
 recipient is in the channel, ours are written with it in the role; vLLM's parser downloads a
@@ -39,6 +39,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from mypt_infer.plugins.answer_stream import AnswerStream
+from mypt_infer.run_format import format_of
 from tests.support.answers import TOOLS, Known, many
 
 Pieces = Sequence[tuple[list[int], str]]
@@ -110,7 +111,8 @@ def of_vllm(calls: str, reasoning: str) -> Parser:
     tokenizers: dict[int, Any] = {}
 
     def parse(known: Known, pieces: Pieces) -> Read:
-        request = protocol.ChatCompletionRequest(model="", messages=[], tools=TOOLS)
+        tools = TOOLS if format_of(known.dialect).calls else None
+        request = protocol.ChatCompletionRequest(model="", messages=[], tools=tools)
         tokenizer = tokenizers.setdefault(id(known.dialect), vllm_tokenizer(known))
         parser = made(tokenizer, request.tools, chat_template_kwargs={}, model_config=None)
         request = parser.adjust_request(request)
@@ -129,15 +131,20 @@ def of_vllm(calls: str, reasoning: str) -> Parser:
 
 
 def three_pieces(name: str, answers: list[Known], cuts: int) -> str:
-    """Reads answers in three pieces by our plugin in vLLM; returns how many of them are wrong."""
+    """Reads answers in two and three pieces by our plugin in vLLM; returns how many are wrong."""
     importlib.import_module("mypt_infer.plugins.vllm").register(name)
-    parser, draw, wrong = of_vllm("mypt", "mypt"), random.Random(name), 0
+    parser, draw, counts = of_vllm("mypt", "mypt"), random.Random(name), {2: [0, 0], 3: [0, 0]}
     for known in answers:
-        for _ in range(cuts):
-            places = sorted(draw.sample(range(1, len(known.ids)), min(2, len(known.ids) - 1)))
-            read = tried(parser, known, cut(known, places))
-            wrong += isinstance(read, str) or not is_right(known, read)
-    return f"{name}: {len(answers)} answers, {cuts * len(answers)} cuts into three, {wrong} wrong"
+        places = range(1, len(known.ids))
+        ways = [[at] for at in places]
+        ways += [sorted(draw.sample(places, min(2, len(places)))) for _ in range(cuts)]
+        for number, way in enumerate(ways):
+            read = tried(parser, known, cut(known, way))
+            count = counts[2 if number < len(places) else 3]
+            count[0] += 1
+            count[1] += isinstance(read, str) or not is_right(known, read)
+    figures = ", ".join(f"{n} cuts into {k}: {bad} wrong" for k, (n, bad) in counts.items())
+    return f"{name}: {len(answers)} answers, {figures}"
 
 
 def vllm_tokenizer(known: Known) -> Any:

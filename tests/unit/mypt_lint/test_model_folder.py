@@ -693,6 +693,8 @@ def test_a_template_stays_in_its_sandbox(attack: str) -> None:
         (R7B_END, "", "<|END_TURN|>", [True, True]),
         ("<|im_end|>\n", "<|im_start|>assistant\n", "<|im_end|>", [True, True]),  # always
         ("<|end|>\n", "{{ eos_token }}", "<|end|>", [True, True]),  # both, as in Phi's
+        ("<|sep|><|im_end|>\n", "", "<|im_end|>", [True, True]),  # the last one after all answers
+        ("<|sep|>{{ eos_token }}\n", "", "", [True, True]),
         ("\n", "", "", [False, False]),
         ("\n", "{{ eos_token }}", "", [False, True]),  # what begins a question ends no answer
     ],
