@@ -5,6 +5,7 @@ adapter reads of it. Output are findings. The linter's fast path proves the same
 without this module (`mypt_lint.fast.clean_tools`).
 """
 
+import json
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -32,13 +33,12 @@ def undeclared_calls(context: Context) -> Iterator[Finding]:
 
 
 def misfit_arguments(context: Context) -> Iterator[Finding]:
-    """Finds arguments that do not fit the tools of the episode (MYP353).
+    """Finds arguments that do not fit their tool, by the user's limits or by the episode (MYP353).
 
-    Schemas of the user's limits have a check of their own and come before those of the episode.
+    The limits come first. They need not name all arguments of a tool.
     """
-    schemas, patience = parameters_of(context.tools), Patience()
-    for name in {schema.name for schema in context.limits.schemas}:
-        schemas.pop(name, None)
+    limits = {s.name: json.loads(s.arguments or "true") for s in context.limits.schemas}
+    schemas, patience = parameters_of(context.tools) | limits, Patience()
     for call, at in _calls(context) if schemas else ():
         if call.name not in schemas:
             continue
@@ -50,7 +50,7 @@ def misfit_arguments(context: Context) -> Iterator[Finding]:
                 text = f"the arguments of {call.name!r} cannot be checked: {error}"
                 yield Finding("MYP128", text, *at)
             continue
-        for key in undeclared(call.arguments, schema):
+        for key in () if call.name in limits else undeclared(call.arguments, schema):
             misfits.append((f"/{escape(key)}", f"it has no parameter {key!r}"))
         for pointer, message in misfits:
             place = at._replace(pointer=at.pointer + pointer, span=None) if at.pointer else at

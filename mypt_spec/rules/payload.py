@@ -10,22 +10,22 @@ from typing import Any
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import (
     ID,
-    KEYS,
     NAME,
     argument_key,
     called,
     calls_in,
     counting,
+    names_called,
     read_body,
     usual_ids,
     value_in,
 )
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, lone_surrogate, pointer_to
-from mypt_spec.bodies.tagged import Types, with_tags
+from mypt_spec.bodies.tagged import with_tags
 from mypt_spec.damage.near_miss import near_miss, near_misses
 from mypt_spec.damage.untagged import is_body
-from mypt_spec.episode import Attrs, Part, Place, patterns_of
+from mypt_spec.episode import Attrs, Place, patterns_of
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
 from mypt_spec.recovery import Repair
@@ -294,7 +294,7 @@ def arguments_misfit(context: Context) -> Iterator[Finding]:
 
 @check("MYP356")
 def result_misfit(context: Context) -> Iterator[Finding]:
-    """Finds results and arguments that do not fit the schema of their tool."""
+    """Finds results that do not fit the schema of their tool."""
     schemas = {schema.name: schema for schema in context.limits.schemas}
     if not schemas:
         return
@@ -304,51 +304,27 @@ def result_misfit(context: Context) -> Iterator[Finding]:
         name = dict(message.attrs).get(NAME) or latest
         if opener is not None and opener.body == "json" and name in schemas:
             place = next((p.at for p in message.parts), message.at)
-            yield from _misfit(schemas[name], "result", message.text, place, patience)
+            yield from _misfit(schemas[name], message.text, place, patience)
         for part in message.parts if opener is not None and not opener.quotes else ():
             part = called(part, message, context.table)
             body = context.table.openers[part.kind].body if part.kind != "text" else ""
             if body in CALLS:
-                latest, arguments = _call(part, body, context.types)
-                if latest in schemas:
-                    yield from _misfit(schemas[latest], "arguments", arguments, part.at, patience)
+                latest = dict(part.attrs).get(NAME) or next(iter(names_called(part.text, body)), "")
             elif body == "json" and latest in schemas:
-                yield from _misfit(schemas[latest], "result", part.text, part.at, patience)
+                yield from _misfit(schemas[latest], part.text, part.at, patience)
 
 
-def _call(part: Part, body: str, types: Types) -> tuple[str, Any]:
-    """Returns the name and the arguments of a call; the name is empty where the body is no call."""
-    try:
-        value = value_in(part.text, body)
-    except (ValueError, RecursionError):
-        return "", None
-    if isinstance(body, Tags):
-        (call,) = calls_in(value, body, part.attrs, types)
-        return call.name, call.arguments
-    name = dict(part.attrs).get(NAME) or (value.get(NAME) if isinstance(value, dict) else "")
-    if body == "call" and isinstance(value, dict):
-        return str(name), calls_in({NAME: name} | value, body, part.attrs)[0].arguments
-    inside = body in KEYS and isinstance(value, dict)
-    return str(name), value.get(KEYS[body]) if inside else value
-
-
-def _misfit(
-    tool: ToolSchema, part: str, value: Any, place: Place, patience: Patience
-) -> Iterator[Finding]:
-    """Yields findings about the "result" or the "arguments" of a tool."""
-    schema, code, verb = tool.result, "MYP356", "does"
-    if part == "arguments":
-        schema, code, verb = tool.arguments, "MYP353", "do"
-    if not schema:
+def _misfit(tool: ToolSchema, text: str, place: Place, patience: Patience) -> Iterator[Finding]:
+    """Yields findings about the text of a result of a tool."""
+    if not tool.result:
         return
-    noun = f"the {part} of {tool.name!r}"
+    noun = f"the result of {tool.name!r}"
     try:
-        instance = json.loads(value) if isinstance(value, str) else value
-        misfits = patience.misfits(instance, json.loads(schema))
+        misfits = patience.misfits(json.loads(text), json.loads(tool.result))
     except (SchemaError, ValueError, RecursionError) as error:
         if isinstance(error, SchemaError):
             yield Finding("MYP128", f"{noun} cannot be checked: {error}", *place)
         return
     for pointer, message in misfits:
         at = place._replace(pointer=place.pointer + pointer, span=None) if place.pointer else place
-        yield Finding(code, f"{noun} {verb} not fit: {message}", *at)
+        yield Finding("MYP356", f"{noun} does not fit: {message}", *at)
