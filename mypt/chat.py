@@ -27,21 +27,10 @@ _AGAIN = 5.0  # seconds, in which all is kept and the terminal whole
 
 def _options(out: Parser) -> None:
     add = out.group("input")
-    add(
-        "--model --model_ckpt DIR",
-        "config.json and *.safetensors of a Llama, a run of mypt-train, or a .gguf file; needs the "
-        "extra infer",
-        type=model_path,
-    )
+    add.model("--model --model_ckpt DIR", model_path, DIALECT, required=False)
     add(
         "--scripted",
         "a stand-in for a model, which searches for what you say and quotes what it finds",
-    )
-    add.dialect(f"that of the checkpoint, or {DIALECT}")
-    add(
-        "--vocab PATH",
-        "the vocabulary of the model (default: the one in its folder)",
-        type=model_path,
     )
     add(
         "--workspace --workspace_dir DIR",
@@ -64,16 +53,7 @@ def _options(out: Parser) -> None:
         "says)",
         type=int,
     )
-    add = out.group("sampling")
-    add(
-        "--temperature T",
-        "0 takes the best (default: %(default)s); calls always do",
-        type=float,
-        default=0.7,
-    )
-    add("--top-k K", "choose among the K best", type=int)
-    add("--top-p P", "choose among the best that hold a share P", type=float)
-    add("--seed SEED", "the same answers again", type=int)
+    out.group("sampling").sampling(0.7)
     add = out.group("performance")
     add("--device DEVICE", "where the model runs", default="cpu")
     add = out.group("output")

@@ -22,7 +22,6 @@ from mypt_infer.run_format import format_of
 from mypt_spec import Dialect
 from mypt_spec.episode import as_read
 from mypt_spec.table import TEXT
-from mypt_spec.tokenizer.vocabulary import COPIES
 
 if TYPE_CHECKING:
     from mypt_infer.decode.decoder import Decoder
@@ -36,20 +35,8 @@ ABOUT = "Generate one turn: legal, complete, and within budget."
 
 def _options(out: Parser) -> None:
     add = out.group("input")
-    add(
-        "--model DIR",
-        "config.json and *.safetensors, or a .gguf file",
-        type=model_path,
-        required=True,
-    )
+    add.model("--model DIR", model_path, "mypt")
     add("--prompt FILE", "a record or a serialised text; - is stdin", required=True)
-    add.dialect("that of the checkpoint, or mypt")
-    add(
-        "--vocab PATH",
-        f"the vocabulary: ranks, tokenizer.json, tekken.json, or a folder with one (default: "
-        f"{' or '.join(COPIES)} of the model, where it has one)",
-        type=model_path,
-    )
     add(
         "--tools FILE",
         "a JSON list of tools in OpenAI's or MCP's style (default: those of the prompt's record)",
@@ -65,11 +52,7 @@ def _options(out: Parser) -> None:
     add("--response-regex REGEX", "the text of the answer matches it, as a whole")
     add("--response-schema FILE", "the text of the answer is JSON that fits this JSON Schema")
     add("--response-lark FILE", "the text of the answer is what this grammar says")
-    add = out.group("sampling")
-    add("--temperature T", "0 takes the best", type=float, default=1.0)
-    add("--top-k K", "choose among the K best", type=int)
-    add("--top-p P", "choose among the best that hold a share P", type=float)
-    add("--seed SEED", "the same tokens again", type=int)
+    out.group("sampling").sampling(1.0)
     shape = out.group("output").one_of()
     shape("--raw", "exactly the generated text, tags included")
     shape("--json", "one JSON object: text, ids, how it ended, the record, what was lost")

@@ -26,18 +26,7 @@ KEY = "MYPT_SERVE_KEY"
 
 def _options(out: Parser) -> None:
     add = out.group("input")
-    add(
-        "--model DIR",
-        "config.json and *.safetensors of a Llama, a run of mypt-train, or a .gguf file",
-        type=model_path,
-        required=True,
-    )
-    add.dialect("that of the checkpoint, or mypt")
-    add(
-        "--vocab PATH",
-        "the vocabulary (default: that of the model, where it has one)",
-        type=model_path,
-    )
+    add.model("--model DIR", model_path, "mypt")
     add("--name NAME", "the model's name for clients (default: that of its folder)")
     add("--system TEXT", "the system prompt of conversations that have none")
     add(

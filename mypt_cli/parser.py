@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,28 @@ class Options:
         label = which or "the format, a folder of your own, or auto to detect it"
         about = f"{label} (default: {otherwise})"
         self("--dialect NAME", about, type=partial(dialect_name, more=("auto",)))
+
+    def model(
+        self, names: str, path: Callable[[str], str], otherwise: str, *, required: bool = True
+    ) -> None:
+        """Adds the model that a command runs, its format (`otherwise` without one), and its ids.
+
+        `path` reads the name of a model, as `store.gguf.model_path` does.
+        """
+        about = "config.json and *.safetensors, a run of mypt-train, or a .gguf file"
+        self(names, about, type=path, required=required)
+        self.dialect(f"that of the checkpoint, or {otherwise}")
+        about = "the vocabulary: ranks, tokenizer.json, tekken.json, or a folder with one"
+        about += " (default: that of the model, where it has one)"
+        self("--vocab PATH", about, type=path)
+
+    def sampling(self, temperature: float) -> None:
+        """Adds how the tokens of a model are drawn; `temperature` is the default."""
+        about = "0 takes the best; calls always do"
+        self("--temperature T", about, type=float, default=temperature)
+        self("--top-k K", "choose among the K best", type=int)
+        self("--top-p P", "choose among the best that hold a share P", type=float)
+        self("--seed SEED", "the same tokens again", type=int)
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
