@@ -21,8 +21,6 @@ try:
 except ImportError:  # processes then may turn the same file twice
     fcntl = None  # type: ignore[assignment]
 
-import msgspec
-
 from mypt_cli.atomic import folder
 from mypt_cli.errors import UsageError, refuse_url
 
@@ -86,6 +84,8 @@ def metadata(path: str) -> dict[str, Any]:
 
     Raises UsageError for a file that is not GGUF, or that is cut off.
     """
+    import msgspec  # which --help does not need
+
     try:
         with Path(path).open("rb") as file:
             if (begin := file.read(4)) != _MAGIC:
