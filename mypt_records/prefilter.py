@@ -89,6 +89,18 @@ def _compile(*prefilters: Prefilter) -> tuple[Any, list[int]]:
     return BytesAhoCorasick(bits, implementation=Implementation.DFA), [*bits.values()]
 
 
+class TextBytes:
+    """Texts as UTF-8 in lower case, each between two edges; `ends` are the second ones."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        try:
+            encoded = [*map(str.encode, texts)]
+        except UnicodeEncodeError:
+            encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        self.data = _EDGE.join([b"", *encoded, b""]).lower()
+        self.ends = [*accumulate([len(text) + 1 for text in encoded])]
+
+
 class TextFilter:
     """Finds doubtful texts for the rules that `selects` names."""
 
@@ -99,9 +111,9 @@ class TextFilter:
     def _compiled(self) -> tuple[Any, list[int]]:
         return _compile(*self.prefilters)
 
-    def doubtful(self, texts: Sequence[str]) -> list[int]:
-        """Returns the numbers of the texts in which something may be found."""
-        places = self._scan(texts)
+    def doubtful(self, texts: Sequence[str], joined: TextBytes | None = None) -> list[int]:
+        """Returns the numbers of the texts, here also joined, in which something may be found."""
+        places = self._scan(texts, joined)
         asked = [p for p in self.prefilters if places is None or not p.needles]
         doubtful = set[int]()
         for i, bits in (places or {}).items():
@@ -113,8 +125,7 @@ class TextFilter:
                     doubtful.add(i)
                     break
         for _, _, least, may_find in asked:
-            sizes = enumerate(map(len, texts))
-            doubtful.update([i for i, n in sizes if n >= least and may_find(texts[i])])
+            doubtful.update([i for i, t in enumerate(texts) if len(t) >= least and may_find(t)])
         return sorted(doubtful)
 
     def by_code(self, texts: Sequence[str]) -> dict[str, set[int]]:
@@ -127,26 +138,19 @@ class TextFilter:
                 found.setdefault(code, set()).update(range(len(texts)) if every else in_doubt)
         return found
 
-    def _scan(self, texts: Sequence[str]) -> dict[int, int] | None:
+    def _scan(self, texts: Sequence[str], joined: TextBytes | None = None) -> dict[int, int] | None:
         """Returns `_places`; None if it does not pay, or if all functions are to be asked."""
         global _scanned  # noqa: PLW0603
         if _scanned < _BUILD:
             _scanned += sum(map(len, texts))
             return None
-        return self._places(texts) if self._compiled[0] else None
+        return self._places(joined or TextBytes(texts)) if self._compiled[0] else None
 
-    def _places(self, texts: Sequence[str]) -> dict[int, int]:
+    def _places(self, texts: TextBytes) -> dict[int, int]:
         """Returns the prefilters of the needles in texts, as bits, by the numbers of the texts."""
         automaton, bits = self._compiled
-        try:
-            data = [*map(str.encode, texts)]
-        except UnicodeEncodeError:
-            data = [text.encode("utf-8", "surrogatepass") for text in texts]
-        joined = b"%b%b%b" % (_EDGE, _EDGE.join(data).lower(), _EDGE)
-        matches = automaton.find_matches_as_indexes(joined, overlapping=True)
-        ends = [*accumulate([len(text) + 1 for text in data])] if matches else []
         places: dict[int, int] = {}
-        for needle, start, _ in matches:
-            i = bisect_right(ends, start)
+        for needle, start, _ in automaton.find_matches_as_indexes(texts.data, overlapping=True):
+            i = bisect_right(texts.ends, start)
             places[i] = places.get(i, 0) | bits[needle]
         return places

@@ -83,22 +83,20 @@ class ChatSplitter(MessageSplitter):
         new = [k for k in keys if k in CUSTOMARY and k not in _READ and k not in self.top]
         new = new[: _MOST - len(self.top)]
         self.top += new
-        if self.sharegpt:
-            self._compile()
-            return bool(new)
-        if not super().learn(raw):
-            self._compile()
-            return bool(new)
-        return True
+        if not self.sharegpt and super().learn(raw):
+            return True
+        self._compile()
+        return bool(new)
 
     def has_notes(self) -> bool:
         return bool(self.top) or super().has_notes()
 
     def split(self, lines: list[bytes]) -> Splits:
         splits = super().split(lines)
-        begin, texts, keys = 0, splits.texts, splits.keys
+        begin, keys, texts = 0, splits.keys, [*map(str.strip, splits.texts)]
+        sizes = [*map(len, texts)]  # most texts of a record differ in these
         for i, end in enumerate(splits.ends):
-            if len({*map(str.strip, texts[begin:end])}) < end - begin:
+            if len({*sizes[begin:end]}) < end - begin > len({*texts[begin:end]}):
                 keys[i] = None
             begin = end
         for i, split in splits.more.items():

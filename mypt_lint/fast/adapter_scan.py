@@ -20,6 +20,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts, text_filter
 from mypt_lint.fast.clean_tools import CleanTools
 from mypt_lint.fast.quotes import unescaped_quotes
+from mypt_records.prefilter import TextBytes
 from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter
 from mypt_spec.bodies.plain_schema import written
 from mypt_spec.memo import Memo
@@ -205,9 +206,10 @@ class AdapterScan:
             doubtful += [i for i, text in enumerate(texts) if not text or text.isspace()]
         if self.by_turn and texts != [*map(str.strip, texts)]:
             doubtful += [i for i, text in enumerate(texts) if text != text.strip()]
-        doubtful += self.texts.doubtful(texts)
+        joined = TextBytes(texts) if self.chats is not None else None
+        doubtful += self.texts.doubtful(texts, joined)
         if self.strips:
             cores = [(i, core) for i, text in enumerate(texts) if (core := text.strip()) != text]
             again = self.texts.doubtful([core for _, core in cores])
             doubtful += [cores[n][0] for n in again]
-        return doubtful + self.chats.doubtful(texts) if self.chats is not None else doubtful
+        return doubtful + self.chats.doubtful(texts, joined) if self.chats is not None else doubtful

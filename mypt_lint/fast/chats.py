@@ -123,11 +123,8 @@ class ChatSkeletons:
 
     def _are_clean(self, texts: list[str]) -> bool:
         """Returns whether no rule finds anything in any of some texts."""
-        if not texts:
-            return True
-        if self.text_filter.doubtful(texts):
-            return False
-        return self.texts is None or self.texts.are_clean(texts)
+        doubtful = self.text_filter.doubtful(texts)
+        return not doubtful and (self.texts is None or self.texts.are_clean(texts))
 
     def _clean_tools(self, value: list[Any], encoded: bytes) -> Tools | None:
         """Returns definitions that are clean by themselves; None for others."""

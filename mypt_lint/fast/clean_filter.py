@@ -86,10 +86,6 @@ class CleanFilter:
         doubtful = _apart(lines, data, self._doubtful(lines, unescaped_quotes(data)))
         return len(lines), [(i, lines[i].removesuffix(b"\n")) for i in doubtful]
 
-    def clean(self, raw: bytes) -> bool:
-        """Returns whether a line (without its line end) is proved clean."""
-        return not has_separator(raw) and not self._doubtful([raw], unescaped_quotes(raw))
-
     def doubtful(
         self, lines: list[bytes], parts: list[LineParts | None] | None = None
     ) -> list[int]:

@@ -11,11 +11,11 @@ from itertools import accumulate, chain
 from typing import Any
 
 from mypt_lint.check.checker import Checker
-from mypt_records.prefilter import TextFilter
+from mypt_records.prefilter import TextBytes, TextFilter
 from mypt_spec.adapters.base import Reader
 from mypt_spec.automaton import Automaton
 from mypt_spec.damage.cut_tags import fragment, inner_tags, signs
-from mypt_spec.damage.near_miss import beginnings, literal_finders, spots
+from mypt_spec.damage.near_miss import literal_finders, sieve, spots
 from mypt_spec.damage.untagged import is_body
 from mypt_spec.episode import Place
 from mypt_spec.findings import RULES
@@ -40,12 +40,14 @@ class CleanTexts:
         self.inner_tags = inner_tags(table, automaton)
         self.cut_tags = tuple(t for t in self.inner_tags if t[0] == "<" and t[-1] == ">")
         tags = (*table.special, *(t.shown for t in table.plain_tags))
-        self.beginnings = beginnings(tags)
-        first = {first for first, _ in self.beginnings} | signs(self.inner_tags)
+        first = {"<", *signs(self.inner_tags), *(t[:1] for t in (*tags, *map(str.lstrip, tags)))}
         edges = {text for text in (*self.ends, *self.begins) if not any(c in text for c in first)}
         edges |= {"{"} if table.untagged else set()
         first |= {""} if table.composed or table.spaced else set()
         self.first, self.first_in_json = tuple(sorted(first | edges)), tuple(sorted(first))
+        self.sieve = sieve(table, {*self.ends, *self.begins, *edges})
+        self.sieve_of_json = sieve(table)
+        self.is_sieved = not ("" in first or self.cut_tags)  # each text that is not clean is in it
         # JSON of clean strings holds no tag, nor anything like one.
         self.in_json = not any(map(_STRUCTURE.match, first)) and not any(
             re.search(r'["\\]', tag) for tag in tags
@@ -60,27 +62,31 @@ class CleanTexts:
         """
         return all(texts) and not any(map(str.isspace, texts)) and not self.doubtful(texts)
 
-    def doubtful(self, texts: Sequence[str]) -> list[int]:
+    def doubtful(self, texts: Sequence[str], joined: TextBytes | None = None) -> list[int]:
         """Returns the numbers of texts that may not be clean; none of them is empty or blank.
 
-        Those with a first character are searched at once.
+        Those with a first character, or of `joined` texts those in the sieve, are searched at once.
         """
-        near = {i: text for first in self.first for i, text in enumerate(texts) if first in text}
+        if joined is None or not self.is_sieved:
+            near = {i: t for first in self.first for i, t in enumerate(texts) if first in t}
+        else:
+            places = [m.start() for regex in self.sieve for m in regex.finditer(joined.data)]
+            near = {i: texts[i] for i in (bisect_right(joined.ends, place) for place in places)}
         if not near:
             return []
         order, texts, numbers = [*near], [*near.values()], set[int]()
-        joined = "\n".join(texts)
+        every = "\n".join(texts)
         for test, edges in ((str.endswith, self.ends), (str.startswith, self.begins)):
-            if any(edge in joined for edge in edges):
+            if any(edge in every for edge in edges):
                 numbers.update([i for i, text in enumerate(texts) if test(text, edges)])
-        if self.table.untagged or rewrites(self.table, joined):
+        if self.table.untagged or rewrites(self.table, every):
             for i, text in enumerate(texts):
                 if is_body(text, self.table) or rewrites(self.table, text):
                     numbers.add(i)
         if self.cut_tags:
             cuts = [fragment(text, self.cut_tags) for text in texts]
             numbers.update(i for i, cut in enumerate(cuts) if cut is not None)
-        if places := [*spots(joined, self.finders, self.table)]:
+        if places := [*spots(every, self.finders, self.table)]:
             ends = [*accumulate(len(text) + 1 for text in texts)]
             numbers.update(bisect_right(ends, at) for at in places)
         return sorted([order[number] for number in numbers])
@@ -96,7 +102,7 @@ class CleanTexts:
         text = encoded.decode()
         if rewrites(self.table, text):
             return False
-        begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
+        begun = any(regex.search(encoded.lower()) for regex in self.sieve_of_json)
         if not begun and fragment(text, self.inner_tags) is None:
             return True
         strings = [text for text in strings_of([value()]) if text and not text.isspace()]
@@ -142,9 +148,8 @@ class AnyTexts(CleanTexts):
     """The clean texts where there is no dialect: all, but for what a prefilter finds."""
 
     def __init__(self, table: TokenTable) -> None:
-        self.table, self.in_json = table, True
+        self.table, self.in_json, self.sieve, self.is_sieved = table, True, [], True
         self.first = self.first_in_json = self.ends = self.begins = self.cut_tags = ()
-        self.beginnings = ()
 
 
 def text_filter(checker: Checker) -> TextFilter:

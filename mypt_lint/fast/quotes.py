@@ -2,7 +2,7 @@
 
 import re
 
-_ESCAPES, _ESCAPED_QUOTE = re.compile(rb'\\["\\]'), re.compile(rb'\\"')
+_ESCAPES, _ESCAPED = re.compile(rb'\\["\\]'), re.compile(rb'\\"')
 _ODD = re.compile(rb'\\\\"')  # without these, each backslash before a quote escapes it
 
 
@@ -11,5 +11,5 @@ def unescaped_quotes(data: bytes | bytearray) -> int:
     count = data.count(b'"')
     if b"\\" not in data:
         return count
-    pattern = _ESCAPES if _ODD.search(data) else _ESCAPED_QUOTE
-    return count - pattern.findall(data).count(b'\\"')
+    odd = _ODD.search(data)
+    return count - (_ESCAPES.findall(data).count(b'\\"') if odd else len(_ESCAPED.findall(data)))

@@ -22,6 +22,7 @@ _CUTOFF = 0.86  # one letter missing, doubled, added or changed in a tag of seve
 # Shorter tags are words that occur by themselves: `<users>` is no `<user>`, nor is `<user>` a
 # `<|user|>`.
 _SHORT = 7
+_ESCAPED = re.compile(r'[\0-\x1f"\\]')  # in JSON
 
 
 class NearMiss(NamedTuple):
@@ -56,8 +57,7 @@ def spots(text: str, finders: Iterable[re.Pattern[str]], table: TokenTable) -> I
 def literal_finders(table: TokenTable) -> list[re.Pattern[str]]:
     """Returns one pattern for each first character of the literals of a table.
 
-    To search for each of these takes far less time than to search for all literals at once. Those
-    that look like near misses are left to the search for these.
+    To search for each takes far less time than for all at once. Near misses are left to theirs.
     """
     by_first: dict[str, list[str]] = {}
     alike = _candidates(table.tags, bool(table.attributed)).fullmatch
@@ -77,20 +77,22 @@ def _meant(word: str, table: TokenTable) -> str:
     return tag
 
 
-@lru_cache(maxsize=32)
-def beginnings(tags: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Returns patterns of how tags and near misses begin, by first character.
+def sieve(table: TokenTable, edges: Iterable[str] = ()) -> list[re.Pattern[bytes]]:
+    """Returns patterns, of which one matches in each text with a tag, a near miss, or an edge.
 
-    In most texts these find nothing, and find it fast. A tag may lack the space before it.
+    The text is UTF-8, or JSON, in lower case. A pattern for each first byte takes little time.
     """
-    seconds: dict[str, set[str]] = {"<": set()}
-    for tag in {*tags, *filter(None, map(str.lstrip, tags))}:
-        seconds.setdefault(tag[0], set()).add(re.escape(tag[1:2]))
-    loose = r"[\w. /|\\-]"  # as in `_candidates`
-    return tuple(
-        (first, re.compile(f"{re.escape(first)}(?:{'|'.join([loose, *sorted(chars)])})"))
-        for first, chars in sorted(seconds.items())
-    )
+    pieces = [[p.value for p in tag.spelling if p.kind != "space"] for tag in table.plain_tags]
+    words = (*table.special, *edges, *("".join(some[:1]) for some in pieces))
+    ways = [(word[:1], re.escape(_ESCAPED.split(word[1:])[0])) for word in words]
+    plain, *others = _forms(table.tags, "", bool(table.attributed), 6 * _MAX)  # bytes, in JSON
+    plain = plain.replace(r"[/|\\]?", r"[/|\\]{0,2}")
+    ways += [*((t[0], plain) for t in table.tags or ("<",)), *(("<", o[1:]) for o in others)]
+    rests: dict[bytes, set[bytes]] = {}
+    for first, rest in ways:
+        start, after = first.encode().lower(), rest.replace(r"\w", r"\w\x80-\xfe").encode().lower()
+        rests.setdefault(start[:1], set()).add(re.escape(start[1:]) + after)
+    return [re.compile(re.escape(c) + b"(?:%b)" % b"|".join(some)) for c, some in rests.items()]
 
 
 @lru_cache(maxsize=32)
@@ -103,19 +105,15 @@ def _candidates(tags: tuple[str, ...], attributes: bool = False) -> re.Pattern[s
 @lru_cache(maxsize=32)
 def _finders(tags: tuple[str, ...], attributes: bool = False) -> tuple[re.Pattern[str], ...]:
     """Returns patterns of the same strings, one for each first character."""
-    sources = [
-        form
-        for c in sorted({t[0] for t in tags} or {"<"})
-        for form in _forms(tags, re.escape(c), attributes)
-    ]
-    return tuple(map(re.compile, sources))
+    firsts = sorted({t[0] for t in tags} or {"<"})
+    return tuple(re.compile(s) for c in firsts for s in _forms(tags, re.escape(c), attributes))
 
 
-def _forms(tags: tuple[str, ...], first: str, attributes: bool) -> list[str]:
+def _forms(tags: tuple[str, ...], first: str, attributes: bool, most: int = _MAX) -> list[str]:
     shortest = min((len(_letters(t)) for t in tags), default=2) - 2
     # What follows repeated characters is none of these, so a shorter run would not match, either.
-    plain = rf"{first} ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}+[/|]?[>\]]"
-    with_values = rf"< ?[\w.-]{{1,{_MAX}}}+[ =][^<>\n]{{0,{_MAX}}}+>"
+    plain = rf"{first} ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{most}}}+[/|]?[>\]]"
+    with_values = rf"< ?[\w.-]{{1,{most}}}+[ =][^<>\n]{{0,{most}}}+>"
     return [plain, with_values] if attributes else [plain]
 
 

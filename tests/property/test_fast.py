@@ -22,15 +22,16 @@ from mypt_lint.fast import quotes
 from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.clean_texts import CleanTexts
+from mypt_records.prefilter import TextBytes
 from mypt_spec import Limits
 from mypt_spec.adapters.message_splitter import MessageSplitter
 from mypt_spec.adapters.splitter import splitter
-from mypt_spec.damage.near_miss import beginnings, near_miss
+from mypt_spec.damage.near_miss import near_miss, sieve
 from tests.support.build import assistant, call, chat, function, lines, system, tool, user
 from tests.support.examples import examples
 from tests.support.fast_paths import assert_sound, codes_of, parts
 from tests.support.lines import LIMITS, TRAPS, any_lines, chat_text, tool_text
-from tests.support.maker import drawn, line
+from tests.support.maker import drawn, fragments, line
 from tests.support.strategies import DIALECTS, legal, lines_of, mutate, records, tag_texts
 
 
@@ -141,7 +142,7 @@ def test_a_skeleton_shows_each_change(name: str, noted: bool, data: st.DataObjec
         return [changed(random, record, tag) for _ in range(random.randint(4, 8))]
 
     fresh = CleanFilter(checker(name))
-    assert fresh.clean(json.dumps(first).encode())
+    assert not fresh.doubtful([json.dumps(first).encode()])
     assert_sound(fresh, [json.dumps(first).encode(), *data.draw(drawn(changes))])
 
 
@@ -153,12 +154,12 @@ def test_a_line_like_another_is_not_judged(
     record = rich(name) | note
     fresh = CleanFilter(checker(name))
     for _ in range(2):  # what is rare is learnt first
-        assert fresh.clean(json.dumps(record).encode())
+        assert not fresh.doubtful([json.dumps(record).encode()])
     record["messages"][-1]["content"] = "other words"
     for message in record["messages"]:
         message |= {"weight": 0.25} if "weight" in message else {}
     monkeypatch.delattr(AdapterScan, "_judge")
-    assert fresh.clean(json.dumps(record).encode())
+    assert not fresh.doubtful([json.dumps(record).encode()])
 
 
 @pytest.mark.parametrize("name", DIVIDED)
@@ -177,7 +178,10 @@ def test_keys_that_are_null_are_proved(name: str) -> None:
     record["messages"] = [nulls | message for message in record["messages"]]
     fresh = CleanFilter(checker(name))
     line = json.dumps(record).encode()
-    assert [fresh.clean(line), fresh.unproved(line + b"\n" + line + b"\n")] == [True, (2, [])]
+    assert [not fresh.doubtful([line]), fresh.unproved(line + b"\n" + line + b"\n")] == [
+        True,
+        (2, []),
+    ]
     for key in nulls:
         for value in ("x", 0.5, [], {}):
             other = json.loads(line)
@@ -197,8 +201,8 @@ def test_an_unknown_key_is_not_taken_for_metadata(name: str, where: str) -> None
 
     for first in ([], [with_key("_note")], [with_key("_note")] * 2):
         fresh = CleanFilter(checker(name))
-        assert not [one for one in first if not fresh.clean(one)]
-        assert not fresh.clean(with_key("x"))
+        assert not [one for one in first if fresh.doubtful([one])]
+        assert fresh.doubtful([with_key("x")])
         fresh = CleanFilter(checker(name))
         for _ in range(2):  # in one block with what is learnt from, and after it
             block = b"\n".join([*first, with_key("x")])
@@ -224,7 +228,7 @@ def test_complete(name: str, data: st.DataObject) -> None:
         or (some.limits.max_tokens or 10**9) < 2 * len(raw + b"\n")
     ):
         return
-    assert CleanFilter(some).clean(raw)
+    assert not CleanFilter(some).doubtful([raw])
     assert CleanFilter(some).unproved(raw + b"\n" + raw + b"\n") == (2, [])
 
 
@@ -232,12 +236,26 @@ def test_complete(name: str, data: st.DataObject) -> None:
 @settings(max_examples=examples(200))
 @given(st.data())
 def test_no_tag_begins_otherwise(name: str, data: st.DataObject) -> None:
-    """What `beginnings` does not find holds neither a tag nor anything that is almost one."""
+    """What the sieve does not find holds neither a tag nor anything that is almost one."""
     table = mypt_spec.dialect(name).table
     text = data.draw(tag_texts(name))
     if table.literals.search(text) or near_miss(text, table):
-        shown = (*table.special, *(t.shown for t in table.plain_tags))
-        assert any(regex.search(text) for _, regex in beginnings(shown))
+        for form in (text, json.dumps(text, ensure_ascii=False)):
+            encoded = form.encode("utf-8", "surrogatepass").lower()
+            assert any(regex.search(encoded) for regex in sieve(table))
+
+
+@pytest.mark.parametrize("name", [*DIALECTS, "mistral-v1", "kimi-k2", "deepseek-v3.1", "gemma4"])
+@settings(max_examples=examples(60))
+@given(st.data())
+def test_joined_texts_are_doubtful_where_each_is(name: str, data: st.DataObject) -> None:
+    dialect = mypt_spec.dialect(name)
+    texts = CleanTexts(dialect.table, dialect.automaton)
+    pieces = [*fragments(name), *texts.ends, *texts.begins, *"aK<#>\0\u0130\u212a\ud800\uff5c /\\"]
+    some = st.lists(st.sampled_from(pieces), min_size=1, max_size=3).map("".join).filter(str.strip)
+    drawn = data.draw(st.lists(some, min_size=1, max_size=4))
+    alone = [i for i, text in enumerate(drawn) if texts.doubtful([text])]
+    assert {*alone} <= {*texts.doubtful(drawn, TextBytes(drawn))}
 
 
 def test_an_answer_with_more_calls_than_the_record_has_messages_is_proved() -> None:
@@ -246,7 +264,7 @@ def test_an_answer_with_more_calls_than_the_record_has_messages_is_proved() -> N
         for item in ({"type": "toolcall", "name": name, "arguments": {}}, {"type": "toolresult", "content": "r"})
     ]  # fmt: skip
     (raw,) = lines(chat(user(), {"role": "assistant", "contents": contents}))
-    assert CleanFilter(checker("praxis")).clean(raw)
+    assert not CleanFilter(checker("praxis")).doubtful([raw])
 
 
 @pytest.mark.parametrize("schema", [False, {"type": ["string", "null"]}, {"type": "string"}])
@@ -254,7 +272,7 @@ def test_arguments_with_schemas_of_any_kind_are_proved(schema: Any) -> None:
     asked = {"role": "assistant", "tool_calls": [call("f", {}, id="c")]}
     messages = [user(), asked, tool("r", tool_call_id="c"), assistant("Hi")]
     (raw,) = lines(chat(*messages, tools=[function("f", {"q": schema})]))
-    assert CleanFilter(checker("usf-omega")).clean(raw)
+    assert not CleanFilter(checker("usf-omega")).doubtful([raw])
 
 
 def beyond(value: Any) -> bool:

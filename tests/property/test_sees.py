@@ -86,8 +86,8 @@ def test_who_adds_a_rule_need_not_know_how_lines_are_proved(name: str) -> None:
 def test_a_rule_that_is_off_costs_nothing() -> None:
     RULES[NEW] = Rule(NEW, "long-third-answer", "warning")  # an error might leave no episode
     off = Checker(mypt_spec.dialect("mypt"), codes=frozenset(RULES) - {NEW})
-    assert CleanFilter(off).clean(chat("word " * 80, system="S"))
-    assert not CleanFilter(Checker(off.dialect)).clean(chat("Now.", system="S"))
+    assert not CleanFilter(off).doubtful([chat("word " * 80, system="S")])
+    assert CleanFilter(Checker(off.dialect)).doubtful([chat("Now.", system="S")])
 
 
 def test_no_rule_of_today_is_in_the_way() -> None:

@@ -287,24 +287,26 @@ def test_records_that_only_look_alike() -> None:
     prover = CleanFilter(Checker(D))
     for record in CLEAN:
         raw = json.dumps(record).encode()
-        assert prover.clean(raw), prover.checker.line(raw, row=2, filename="")
+        assert not prover.doubtful([raw]), prover.checker.line(raw, row=2, filename="")
     for record in ALIKE:
         raw = json.dumps(record).encode()
         assert prover.checker.line(raw, row=2, filename=""), record
-        assert not prover.clean(raw), record
+        assert prover.doubtful([raw]), record
     clean = json.dumps(exchange())
     doubled = clean.replace('"role": "user"', '"role": "user", "content": "Hello"', 1)
     for raw in (clean + "\r", clean + " x", clean * 2, doubled, "\ufeff" + clean):
-        assert not prover.clean(raw.encode()), raw
+        assert prover.doubtful([raw.encode()]), raw
 
 
 def test_what_repeats_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the fast path is none."""
     prover = CleanFilter(Checker(D))
-    assert prover.clean(json.dumps(exchange()).encode())
+    assert not prover.doubtful([json.dumps(exchange()).encode()])
     monkeypatch.setattr(Checker, "line", None)
     arguments = {"q": "Other", "n": 5, "e": "a"}
     other = exchange(answer="Other words.", arguments=arguments, number="z", answered="z")
-    assert prover.clean(json.dumps(other).encode())
+    assert not prover.doubtful([json.dumps(other).encode()])
     raw = json.dumps(other).replace('"name": "f"', '"name": "g"').replace('"e"', '"more"')
-    assert prover.clean(raw.encode()), "tools that no record had before are proved by themselves"
+    assert not prover.doubtful([raw.encode()]), (
+        "tools that no record had before are proved by themselves"
+    )

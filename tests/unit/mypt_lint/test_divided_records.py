@@ -96,7 +96,7 @@ def test_what_is_wrong_is_left_to_the_checker(
     codes = codes_of(checker, line)
     assert bool(code) <= bool([c for c in codes if c.startswith(code)]), codes
     for _ in range(2):
-        assert prover.clean(line) <= (not codes), codes
+        assert not codes or prover.doubtful([line]), codes
     assert prover.doubtful([*good, line]) in ([], [len(good)])
 
 
@@ -111,9 +111,9 @@ def test_two_names_of_a_thought_are_compared() -> None:
     prover = CleanFilter(checker)
     equal, differs = lines(same, other)
     assert codes_of(checker, equal) == []
-    prover.clean(equal)
+    prover.doubtful([equal])
     assert codes_of(checker, differs) != []
-    assert not prover.clean(differs)
+    assert prover.doubtful([differs])
 
 
 def test_a_line_that_may_have_too_many_tokens_is_left_to_the_checker() -> None:
@@ -121,4 +121,8 @@ def test_a_line_that_may_have_too_many_tokens_is_left_to_the_checker() -> None:
     prover = CleanFilter(Checker(mypt_spec.dialect("qwen3"), mypt_spec.Limits(max_tokens=4000)))
     short, long = record(0), record(0)
     long["messages"][0]["content"] = "word " * 500
-    assert [prover.clean(line) for line in lines(short, short, long)] == [True, True, False]
+    assert [not prover.doubtful([line]) for line in lines(short, short, long)] == [
+        True,
+        True,
+        False,
+    ]
