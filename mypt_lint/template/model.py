@@ -547,12 +547,15 @@ def _at(code: str, message: str, leaf: Leaf, chat: Chat) -> Finding:
 def _turn_ends(aligned: Aligned) -> Iterator[str]:
     """Yields the tags that end the answers of two questions with one answer each.
 
-    Of the tags between an answer and a question, the last one begins the question. One that ends
-    the question, too, comes before others, then one as `<|end|>`.
+    It is the last tag of the end, if that is tags alone, and after both answers. Else, of the tags
+    between an answer and a question, the last one begins the question. One that ends the question,
+    too, comes before others, then one as `<|end|>`.
     """
     question, first, second, last = aligned.pieces
     regions = (question.end, first.start), (first.end, second.start), (last.end, None)
-    asked, tags, at_end = (LIKELY_SPECIAL.findall(aligned.text[a:b]) for a, b in regions)
-    for some in filter(None, (at_end, at_end and tags[:-1])):
+    texts = [aligned.text[a:b] for a, b in regions]
+    asked, tags, at_end = map(LIKELY_SPECIAL.findall, texts)
+    is_end = not LIKELY_SPECIAL.sub("", texts[2]).strip() and texts[1].startswith(texts[2].rstrip())
+    for some in filter(None, [at_end[-1:]] if is_end else [at_end, at_end and tags[:-1]]):
         ends = {*asked[:1]} & {*tags} & {*some}
         yield min(ends) if ends else min(some, key=lambda tag: tag[1] not in "|｜")
