@@ -10,7 +10,7 @@ from mypt_train.export.response_template import response_template
 from tests.support.answers import TOOLS, many
 
 
-@pytest.mark.parametrize("name", ["qwen3.6", "glm4.5", "glm5", "nemotron3", "minimax-m2", "mistral-v11", "praxis", "gemma4", "glm4"])  # fmt: skip
+@pytest.mark.parametrize("name", ["qwen3.6", "glm4.5", "glm5", "nemotron3", "minimax-m2", "mistral-v11", "praxis", "gemma4", "glm4", "kimi-k2.7"])  # fmt: skip
 def test_answers_are_read_whatever_the_prompt_opens(name: str) -> None:
     """Prompts end with an open thought, or an empty one; blocks are inside of an answer."""
     parsing: Any = pytest.importorskip("transformers.utils.chat_parsing")
