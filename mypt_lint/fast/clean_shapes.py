@@ -21,7 +21,7 @@ from mypt_spec.adapters.base import spelled
 from mypt_spec.episode import Episode, Part, events_of
 from mypt_spec.memo import Memo
 from mypt_spec.record_schema import LANGUAGE, LIST, OBJECT, ROLE, STRING, Field
-from mypt_spec.rules.declared import declared_tools
+from mypt_spec.rules.payload import declared_tools
 from mypt_spec.table import TokenTable
 
 _SAMPLES: dict[str, Any] = {STRING: "x", LANGUAGE: "en", OBJECT: {}, LIST: []}

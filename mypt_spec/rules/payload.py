@@ -1,16 +1,23 @@
-"""Family 3, payload: finds faults in the content of blocks."""
+"""Family 3, payload: finds faults in the content of blocks.
+
+Calls and results are held to their tools, which an episode declares or the user's limits; the
+linter's fast path proves the same of clean records without this (`mypt_lint.fast.clean_tools`).
+"""
 
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.definitions import parameters_of
 from mypt_spec.bodies.json_body import (
     ID,
     NAME,
+    Call,
     argument_key,
     called,
     calls_in,
@@ -20,19 +27,25 @@ from mypt_spec.bodies.json_body import (
     usual_ids,
     value_in,
 )
-from mypt_spec.bodies.json_schema import Patience, SchemaError
-from mypt_spec.bodies.strict_json import Node, lone_surrogate, pointer_to
-from mypt_spec.bodies.tagged import with_tags
+from mypt_spec.bodies.json_schema import Patience, SchemaError, undeclared
+from mypt_spec.bodies.strict_json import (
+    Fault,
+    Node,
+    escape,
+    loads,
+    lone_surrogate,
+    pointer_to,
+)
+from mypt_spec.bodies.tagged import function_of, with_tags
 from mypt_spec.damage.near_miss import near_miss, near_misses
 from mypt_spec.damage.untagged import is_body
-from mypt_spec.episode import Attrs, Place, patterns_of
+from mypt_spec.episode import Attrs, Episode, Part, Place, patterns_of
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
 from mypt_spec.recovery import Repair
-from mypt_spec.rules.context import Context, TextRun, ToolSchema, check
-from mypt_spec.rules.declared import misfit_arguments, undeclared_calls
+from mypt_spec.rules.context import Context, TextRun, check
 from mypt_spec.serializer import misread
-from mypt_spec.table import CALLS, LISTS, TEXT, UNESCAPED
+from mypt_spec.table import CALLS, LISTS, TEXT, UNESCAPED, TokenTable
 from mypt_spec.tokenizer.sentencepiece import rewrites
 from mypt_spec.validator import mistake_of, name_refusal
 
@@ -202,12 +215,6 @@ def result_name_mismatch(context: Context) -> Iterator[Finding]:
         before = bool(calls)
 
 
-@check("MYP313")
-def unknown_tool(context: Context) -> Iterator[Finding]:
-    """Finds calls of tools that are declared nowhere."""
-    yield from undeclared_calls(context)
-
-
 @check("MYP314")
 def blank_content(context: Context) -> Iterator[Finding]:
     """Finds blocks that hold nothing but white space."""
@@ -286,45 +293,118 @@ def id_of_another_form(context: Context) -> Iterator[Finding]:
                 yield Finding("MYP368", message, *part.at, help=hint)
 
 
+@check("MYP313")
+def unknown_tool(context: Context) -> Iterator[Finding]:
+    """Finds calls of other tools than are declared; silent where none is."""
+    defined = frozenset(function_of(tool)["name"] for tool in context.tools)
+    declared = context.limits.tools | declared_tools(context.episode, context.table) | defined
+    for name, at in _called_names(context) if declared else ():
+        if name not in declared:
+            hint = f"declared are {', '.join(sorted(declared))}"
+            yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *at, help=hint)
+
+
 @check("MYP353")
 def arguments_misfit(context: Context) -> Iterator[Finding]:
-    """Finds arguments that do not fit the tool that their episode declares."""
-    yield from misfit_arguments(context)
+    """Finds arguments that do not fit their tool, by the user's limits or by the episode.
+
+    The limits come first. They need not name all arguments of a tool.
+    """
+    limits = {s.name: json.loads(s.arguments or "true") for s in context.limits.schemas}
+    schemas, patience = parameters_of(context.tools) | limits, Patience()
+    for call, at in _calls(context) if schemas else ():
+        if call.name in schemas:
+            noun, is_limit = f"the arguments of {call.name!r}", call.name in limits
+            pair = call.arguments, schemas[call.name]
+            yield from _misfits("MYP353", noun, pair, at, patience, is_limit=is_limit)
 
 
 @check("MYP356")
 def result_misfit(context: Context) -> Iterator[Finding]:
-    """Finds results that do not fit the schema of their tool."""
-    schemas = {schema.name: schema for schema in context.limits.schemas}
-    if not schemas:
-        return
+    """Finds results that do not fit the schema of their tool in the user's limits."""
+    schemas = {s.name: json.loads(s.result) for s in context.limits.schemas if s.result}
     patience, latest = Patience(), ""
-    for message in context.episode.messages:
+    for message in context.episode.messages if schemas else ():
         opener = context.table.openers.get(message.role)
-        name = dict(message.attrs).get(NAME) or latest
-        if opener is not None and opener.body == "json" and name in schemas:
+        results: list[tuple[str, str, Place]] = []
+        if opener is not None and opener.body == "json":
             place = next((p.at for p in message.parts), message.at)
-            yield from _misfit(schemas[name], message.text, place, patience)
+            results.append((dict(message.attrs).get(NAME) or latest, message.text, place))
         for part in message.parts if opener is not None and not opener.quotes else ():
             part = called(part, message, context.table)
             body = context.table.openers[part.kind].body if part.kind != "text" else ""
             if body in CALLS:
                 latest = dict(part.attrs).get(NAME) or next(iter(names_called(part.text, body)), "")
-            elif body == "json" and latest in schemas:
-                yield from _misfit(schemas[latest], part.text, part.at, patience)
+            elif body == "json":
+                results.append((latest, part.text, part.at))
+        for name, text, place in (result for result in results if result[0] in schemas):
+            with suppress(Fault):  # of which the check of bodies says so
+                pair = loads(text), schemas[name]
+                noun = f"the result of {name!r}"
+                yield from _misfits("MYP356", noun, pair, place, patience, is_limit=True)
 
 
-def _misfit(tool: ToolSchema, text: str, place: Place, patience: Patience) -> Iterator[Finding]:
-    """Yields findings about the text of a result of a tool."""
-    if not tool.result:
-        return
-    noun = f"the result of {tool.name!r}"
+def _misfits(
+    code: str, noun: str, pair: tuple[Any, Any], place: Place, patience: Patience, *, is_limit: bool
+) -> Iterator[Finding]:
+    """Yields how a value does not fit a schema, which are a pair; `noun` names the value.
+
+    Schemas that are no limits are checked where they are defined, and name all keys.
+    """
     try:
-        misfits = patience.misfits(json.loads(text), json.loads(tool.result))
-    except (SchemaError, ValueError, RecursionError) as error:
-        if isinstance(error, SchemaError):
+        misfits = patience.misfits(*pair)
+    except SchemaError as error:
+        if is_limit or error.in_use:
             yield Finding("MYP128", f"{noun} cannot be checked: {error}", *place)
         return
+    for key in () if is_limit else undeclared(*pair):
+        misfits.append((f"/{escape(key)}", f"it has no parameter {key!r}"))
     for pointer, message in misfits:
         at = place._replace(pointer=place.pointer + pointer, span=None) if place.pointer else place
-        yield Finding("MYP356", f"{noun} does not fit: {message}", *at)
+        verb = "do" if code == "MYP353" else "does"
+        yield Finding(code, f"{noun} {verb} not fit: {message}", *at)
+
+
+def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
+    """Returns the names of the tools that an Episode declares in the text of its system prompt."""
+    names = table.tool_names
+    if names is None:
+        return frozenset()
+    declaring = [
+        m.text for m in episode.messages if m.role in table.openers and table.openers[m.role].quotes
+    ]
+    return frozenset(name for text in declaring for name in names.findall(text))
+
+
+def _called_names(context: Context) -> Iterator[tuple[str, Place]]:
+    """Yields the names of called tools, and where they are; of bodies that are not legal, too."""
+    for part in context.calls:
+        body, in_tag = context.table.openers[part.kind].body, dict(part.attrs).get(NAME)
+        names_of = _names if len(part.text) <= _LONG else names_called
+        for n, name in enumerate([in_tag] if in_tag else names_of(part.text, body)):
+            yield name, _inside(part, body, n)[0]
+
+
+_names = lru_cache(maxsize=1000)(names_called)
+
+
+def _calls(context: Context) -> Iterator[tuple[Call, Place]]:
+    """Yields the calls of bodies that can be read, with the places of their arguments."""
+    for part in context.calls:
+        body = context.table.openers[part.kind].body
+        try:
+            calls = calls_in(value_in(part.text, body), body, part.attrs, context.types)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        for n, call in enumerate(calls):
+            yield call, _inside(part, body, n)[1]
+
+
+def _inside(part: Part, body: str, number: int) -> tuple[Place, Place]:
+    """Returns the places of the name and the arguments of a call in a body."""
+    at = part.at
+    if body in LISTS and at.pointer:
+        function = f"{at.pointer}/{number}/function"
+        return Place(f"{function}/name"), Place(f"{function}/arguments")
+    arguments = Place(f"{at.pointer}/arguments") if body == "function" and at.pointer else at
+    return part.name_at or at, arguments
