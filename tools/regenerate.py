@@ -36,6 +36,7 @@ TABLES = (
     "mypt_records/traces.toml",
     "mypt_records/written.toml",
     "mypt_spec/bodies/messages.toml",
+    "mypt_spec/bodies/type_names.toml",
     "mypt_spec/extra_keys.toml",
     "mypt_spec/rules/rules.toml",
 )
