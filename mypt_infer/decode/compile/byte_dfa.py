@@ -33,9 +33,11 @@ START = 256
 # and "first led" if the text is that white space alone.
 Symbol = tuple[str, str | int]
 
-# What may follow inside a character of UTF-8: state -> (first byte, last byte, next state); "" is a
-# whole character.
+# What may follow inside a character of UTF-8: state -> (first byte, last byte, next state); "" is
+# between characters.
 _PENDING = {
+    "": [(0xC2, 0xDF, "1"), (0xE0, 0xE0, "E0"), (0xE1, 0xEC, "2"), (0xED, 0xED, "ED"),
+         (0xEE, 0xEF, "2"), (0xF0, 0xF0, "F0"), (0xF1, 0xF3, "3"), (0xF4, 0xF4, "F4")],
     "1": [(0x80, 0xBF, "")],
     "2": [(0x80, 0xBF, "1")],
     "3": [(0x80, 0xBF, "2")],
@@ -43,10 +45,7 @@ _PENDING = {
     "ED": [(0x80, 0x9F, "1")],
     "F0": [(0x90, 0xBF, "2")],
     "F4": [(0x80, 0x8F, "2")],
-}
-_LEADS = [(0xC2, 0xDF, "1"), (0xE0, 0xE0, "E0"), (0xE1, 0xEC, "2"), (0xED, 0xED, "ED"),
-          (0xEE, 0xEF, "2"),
-          (0xF0, 0xF0, "F0"), (0xF1, 0xF3, "3"), (0xF4, 0xF4, "F4")]  # fmt: skip
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,44 +136,44 @@ def text_dfa(
     order = [p for p in _matcher(patterns) if p not in kept_out]
     order = [(START,), *order]
     states = {p: i for i, p in enumerate(order)}
-    pending = {p: len(order) + i for i, p in enumerate(_PENDING)}
+    pending = {p: len(order) + i for i, p in enumerate(_PENDING, -1)} | {"": states[()]}
     exits: list[Symbol] = [*(("tag", t) for t in tags), *opening.values()]
-    step = np.full((len(order) + len(pending), 256), DEAD, dtype=np.int32)
+    step = np.full((len(order) + len(pending) - 1, 256), DEAD, dtype=np.int32)
     spelled = {byte for pattern in patterns for byte in pattern if byte != START}
+    beyond = spelled - {*range(0x80)}
     for codes, state in states.items():
         in_word = any(_ends(codes, word) for word in begun_words)
-        for byte in range(0x80):
+        cut = _cut(codes)
+        if not in_word:
+            _characters(step, state, cut, pending)
+        for byte in (*range(0x80 * (not cut)), *beyond):
             goes_on = not in_word or IDENT.fullmatch(chr(byte))
             if byte not in spelled:  # it is in no pattern
                 step[state, byte] = states[()] if goes_on else DEAD
                 continue
-            new = (*codes, byte)
+            new, then = (*codes, byte), DEAD
             ending = next((e for e in ends if _ends(new, e)), None)
             if new in opening:
-                step[state, byte] = -2 - exits.index(opening[new])
-            elif ending is None and new not in refused:
-                step[state, byte] = _longest(new, states) if goes_on else DEAD
+                then = -2 - exits.index(opening[new])
             elif ending is not None and ends[ending] in tags:
-                step[state, byte] = -2 - exits.index(("tag", ends[ending]))
-        if not in_word:
-            _lead_bytes(step, state, pending)
-    _pending_bytes(step, pending, states[()])
-    size = len(step)
-    whole = np.array([s < len(order) for s in range(size)])
-    fresh = np.array(
-        [s < len(order) and order[s][1:] in leads and order[s][0] == START for s in range(size)]
-    )
+                then = -2 - exits.index(("tag", ends[ending]))
+            elif ending is None and new not in refused and goes_on:
+                then = _longest(new, states)
+            if byte < 0x80 or then != states[()]:  # else as in any text
+                step[state, byte] = then
+    for cut in _PENDING.keys() - {""}:
+        _characters(step, pending[cut], cut, pending)
+    inner = [False] * (len(pending) - 1)
+    whole = np.array([*[not _cut(p) for p in order], *inner])
+    fresh = np.array([*[p[1:] in leads and p[0] == START for p in order], *inner])
     led = [frozenset(i for i, space in led_ids.items() if _ends(p, _codes(space))) for p in order]
-    leaf = ByteDfa(
-        name, step, tuple(exits), whole, fresh, (*led, *[frozenset[int]()] * len(pending))
-    )
+    leaf = ByteDfa(name, step, tuple(exits), whole, fresh, (*led, *[frozenset[int]()] * len(inner)))
     if not never_last:
         return leaf
     begun = [any(_ends(p, _codes(piece)) for piece in never_last) for p in order]
-    firsts = {ord(tag[0]) for tag in tags}
+    firsts = {tag.encode()[0] for tag in tags}
     inside = [not firsts.isdisjoint(p) for p in order]
-    nothing_begun = [False] * len(pending)
-    return _without_last(leaf, [*begun, *nothing_begun], [*inside, *nothing_begun], firsts)
+    return _without_last(leaf, [*begun, *inner], [*inside, *inner], firsts)
 
 
 # White space, as Python's regular expressions understand it; in UTF-8.
@@ -239,15 +238,17 @@ def _ends(codes: tuple[int, ...], lead: tuple[int, ...]) -> bool:
     return codes[-len(lead) :] == lead
 
 
-def _lead_bytes(step: npt.NDArray[np.int32], state: int, pending: dict[str, int]) -> None:
-    for first, last, then in _LEADS:
+def _cut(codes: tuple[int, ...]) -> str:
+    """Returns where in a character some bytes end; "" if after one."""
+    cut = ""
+    for byte in codes:
+        cut = next((then for first, last, then in _PENDING[cut] if first <= byte <= last), "")
+    return cut
+
+
+def _characters(step: npt.NDArray[np.int32], state: int, cut: str, pending: dict[str, int]) -> None:
+    for first, last, then in _PENDING[cut]:
         step[state, first : last + 1] = pending[then]
-
-
-def _pending_bytes(step: npt.NDArray[np.int32], pending: dict[str, int], start: int) -> None:
-    for name, rows in _PENDING.items():
-        for first, last, then in rows:
-            step[pending[name], first : last + 1] = pending[then] if then else start
 
 
 # What may follow a backslash in canonical JSON, besides `u`.
@@ -267,20 +268,25 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     order = [p for p in _matcher(endings) if not any(_ends(p, c) for c in endings)]
     states = {p: i for i, p in enumerate(order)}
     names = ["esc", "u", "u0", "u00", "u000", "u001"]
-    names_of_states = {n: len(order) + i for i, n in enumerate([*_PENDING, *names])}
-    step = np.full((len(order) + len(names_of_states), 256), DEAD, dtype=np.int32)
-    step[: len(order), 0x20:0x7F] = states[()]
-    spelled = sorted({byte for codes in endings for byte in codes if 0x20 <= byte < 0x7F})
+    names_of_states = {n: len(order) + i for i, n in enumerate([*_PENDING, *names], -1)}
+    names_of_states[""] = states[()]
+    step = np.full((len(order) + len(names_of_states) - 1, 256), DEAD, dtype=np.int32)
+    spelled = sorted({byte for codes in endings for byte in codes if byte >= 0x20 and byte != 0x7F})
     for codes, state in states.items():
+        cut = _cut(codes)
+        _characters(step, state, cut, names_of_states)
+        if not cut:
+            step[state, 0x20:0x7F] = states[()]
         for byte in spelled:
             new = (*codes, byte)
-            step[state, byte] = DEAD
-            if not any(_ends(new, c) for c in endings):
-                step[state, byte] = _longest(new, states)
-        step[state, QUOTE] = -2
-        step[state, ord("\\")] = names_of_states["esc"]
-        _lead_bytes(step, state, names_of_states)
-    _pending_bytes(step, names_of_states, states[()])
+            if any(_ends(new, c) for c in endings):
+                step[state, byte] = DEAD
+            elif then := _longest(new, states):  # else as in any text
+                step[state, byte] = then
+        if not cut:
+            step[state, QUOTE], step[state, ord("\\")] = -2, names_of_states["esc"]
+    for cut in _PENDING.keys() - {""}:
+        _characters(step, names_of_states[cut], cut, names_of_states)
     for byte in _SHORT:
         step[names_of_states["esc"], byte] = states[()]
     step[names_of_states["esc"], ord("u")] = names_of_states["u"]
