@@ -203,6 +203,7 @@ def _generations(dialect: Dialect, episodes: list[Episode]) -> Result:
     from mypt_infer.decode.prompt import PromptError
 
     decoder, chance, count = Decoder(dialect), random.Random(0), 0
+    stops = [dialect.table.terminals[name].spell() for name in dialect.table.stops]
     for episode in episodes:
         prompt, begun = list[int](), False
         if dialect.refusal(episode):  # text that would be read as something else
@@ -225,9 +226,11 @@ def _generations(dialect: Dialect, episodes: list[Episode]) -> Result:
         while not decoder.final(state):
             ids.append(chance.choice(decoder.ids(state)))
             state = decoder.next(state, ids[-1])
-        outcome = dialect.check_prefix(dialect.tokenizer.decode(ids))
+        text, last = map(dialect.tokenizer.decode, (ids, ids[-1:]))
+        # A model stops after the first id of a tag, the rest of which is in the next prompt.
+        texts = [text.removesuffix(last) + tag for tag in stops if tag.startswith(last)] or [text]
+        outcome = min(map(dialect.check_prefix, texts), key=lambda o: len(o.findings))
         if any(f.severity == "error" for f in outcome.findings):
-            text = dialect.tokenizer.decode(ids)
             return Result("decoder", False, f"an illegal turn: {_example(text, outcome.findings)}")
         count += 1
         if count == GENERATIONS:

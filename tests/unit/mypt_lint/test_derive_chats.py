@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import mypt.own_format.check
 from mypt.own_format.check import check
 from mypt_infer.controller import Controller, Options, Script
 from mypt_infer.decode.prompt import prompt_ids
@@ -20,6 +21,7 @@ from mypt_spec import Dialect, Episode
 from mypt_spec.adapters.template_options import KEY
 from mypt_train.export.chat_facts import endings
 from mypt_train.export.chat_template import chat_template
+from tests.support import vocabulary
 from tests.support.build import Record, assistant, chat, system, user
 from tests.support.fast_paths import assert_sound
 from tests.unit.mypt_lint.test_derive import DATED
@@ -350,3 +352,14 @@ def test_what_is_in_place_of_a_system_block_is_learned(tmp_path: Path) -> None:
     for record in (chat(*TURNS), chat(system("S"), *TURNS)):
         ours, theirs = texts(derived, tmp_path, record)
         assert ours == theirs
+
+
+def test_a_model_stops_at_the_first_id_of_a_tag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = PLAIN.replace("<|end|>", "")
+    learned(tmp_path, template).load(tmp_path)
+    monkeypatch.setattr(mypt.own_format.check, "EPISODES", 40)
+    results = [*check(tmp_path, str(vocabulary.path()))]
+    assert [result for result in results if not result.fine] == []
+    assert results[-1].name == "decoder"
