@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt_lint.check.checker import Checker
 from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
 from mypt_spec.bodies.json_body import Call, calls_in, calls_of
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Message, Part
+from mypt_spec.rules.context import ToolSchema
 from mypt_spec.table import CALLS, LISTS
+from tests.support.build import assistant, call, calls, chat, function, system, tool, user
 
 X = {"x": [1]}
 LISTED = [
@@ -58,3 +61,18 @@ def test_the_calls_of_messages(name: str) -> None:
             for role, block in others.items():
                 messages = [Message(role, (Part("text", "T"), part)), *map(Message, table.marks)]
                 assert [*calls_of(messages, table)] == ([] if block.quotes else expected)
+
+
+@pytest.mark.parametrize("name", sorted({*mypt_spec.dialects()} - {"chatml", "gabgpt"}))
+def test_settings_have_schemas_of_arguments(name: str) -> None:
+    """Lists of calls are held to them, too; they come before the tools of the record."""
+    asked = calls(call("find", '{"q": 1}', id="abcdefghi"))
+    record = chat(
+        system(), user(), asked, tool(tool_call_id="abcdefghi"), assistant(),
+        tools=[function("find", {"q": {}})],
+    )  # fmt: skip
+    schema = ToolSchema("find", '{"properties": {"q": {"type": "string"}}}')
+    for schemas in ((), (schema,)):
+        limits = mypt_spec.Limits(schemas=schemas)
+        found = Checker(mypt_spec.dialect(name), limits, shape="openai").record_findings(record)
+        assert [f.code for f in found if f.code != "MYP114"] == ["MYP353"] * len(schemas)
