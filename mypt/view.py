@@ -151,9 +151,9 @@ def _by_model(source: Source, line: int | None, options: argparse.Namespace) -> 
 
     from mypt_lint.run.plan import planned
     from mypt_lint.run.resolve import resolved
-    from mypt_train.data.encode_model import encoder_of
     from mypt_train.data.formats.model import model_format
     from mypt_train.data.formats.options import Options
+    from mypt_train.data.units import encoder_of
     from mypt_view.items import rendered
 
     for name in ("dialect", "vocab", "system", "layout"):

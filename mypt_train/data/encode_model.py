@@ -30,11 +30,6 @@ from mypt_train.data.templates.template import Sample
 from mypt_train.data.unit_files import WRITTEN
 
 
-def encoder_of(options: Options, rules: Settings = NO_SETTINGS) -> Encoder:
-    """Returns what turns lines into samples, for one set of options."""
-    return ModelEncoder(options, rules) if options.model else Encoder(options, rules)
-
-
 class _Read(NamedTuple):
     """A record, the findings about its line, and its chat."""
 

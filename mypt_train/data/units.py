@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from mypt_cli.jsonl.blocks import Block
 from mypt_cli.jsonl.values import unread
-from mypt_lint.settings.settings import Settings
+from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_train.data.encode_line import Encoder, LineOutcome
-from mypt_train.data.encode_model import encoder_of
 from mypt_train.data.formats.manifest import TokenIds
 from mypt_train.data.formats.options import Options
 from mypt_train.data.unit_files import DEFAULT_DTYPE, REFUSED, WRITTEN
@@ -80,6 +79,15 @@ def _cut(block: Block, size: int, unit_bytes: int) -> Iterator[tuple[list[bytes]
             begin, length, unit_bytes = i, 0, 0
     if begin < len(lines) or not lines:
         yield lines[begin:], length
+
+
+def encoder_of(options: Options, rules: Settings = NO_SETTINGS) -> Encoder:
+    """Returns what turns lines into samples, for one set of options."""
+    if not options.model:
+        return Encoder(options, rules)
+    from mypt_train.data.encode_model import ModelEncoder  # with all checks of other records
+
+    return ModelEncoder(options, rules)
 
 
 _encoder = lru_cache(maxsize=4)(encoder_of)  # one for all units of a process: it learns as it works

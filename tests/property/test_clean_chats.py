@@ -17,8 +17,8 @@ from mypt_lint.settings.settings import NO_SETTINGS
 from mypt_lint.template.clean_chats import ByModel
 from mypt_spec.templates.bounds import OutOfBoundsError
 from mypt_train.data.encode_line import Encoder, LineOutcome
-from mypt_train.data.encode_model import encoder_of
 from mypt_train.data.formats.options import Options
+from mypt_train.data.units import encoder_of
 from tests.support import foreign
 from tests.support.examples import examples
 

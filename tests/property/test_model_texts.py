@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mypt_lint.settings.settings import NO_SETTINGS
 from mypt_train.data.encode_line import Encoder
-from mypt_train.data.encode_model import encoder_of
 from mypt_train.data.formats.options import Options
+from mypt_train.data.units import encoder_of
 from tests.support import foreign
 from tests.support.examples import examples
 

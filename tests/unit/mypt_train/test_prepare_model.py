@@ -21,10 +21,10 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_lint.settings.settings import NO_SETTINGS
 from mypt_lint.template.sandbox import compiled
 from mypt_train.data.encode_line import Encoder, LineOutcome
-from mypt_train.data.encode_model import encoder_of
 from mypt_train.data.formats.options import Options
 from mypt_train.data.reader import ShardReader
 from mypt_train.data.shard import ShardError
+from mypt_train.data.units import encoder_of
 from mypt_train.scale.prepare import PrepareError, prepare
 from tests.support import foreign
 
