@@ -83,7 +83,8 @@ def prompt_only(chat: Chat) -> Iterator[Finding]:
     if spoken and spoken[-1].role == "user":
         last = spoken[-1]
         text = f"the conversation ends with the {last.alias} message: nothing after it is learnt"
-        yield Finding("MYP252", text, last.at, help="add the answer, or drop the message")
+        hint = "add the answer, or drop the message" if chat.shape != "prompt" else ""
+        yield Finding("MYP252", text, last.at, help=hint)
 
 
 @check("MYP257")
