@@ -36,6 +36,7 @@ _INVISIBLE = (
 CONTROL = "[\0-\x08\x0b\x0c\x0e-\x1f\x7f]"
 # An escape sequence of a terminal, or one control character.
 _CONTROL = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL}")
+_LETTERS = re.compile(r"[\a\b\v\f](?=[a-z])")  # of commands such as \frac, read as escapes
 # Sequences that have lost their first character, and characters that a font or a program has made
 # up, such as those of Wingdings; the last of these is Apple's.
 _STRAY = re.compile(
@@ -126,7 +127,8 @@ def control_character(chat: Chat) -> Iterator[Finding]:
         if message.role != "tool" and (match := _CONTROL.search(text.text)):
             char = f"U+{ord(match[0][0]):04X}"
             fault = f"{char} in the {message.alias} message is a control character"
-            fix = _fix(text, _CONTROL.sub("", text.text), "delete control characters")
+            spelt = _LETTERS.sub(lambda m: "\\" + "abvf"["\a\b\v\f".index(m[0])], text.text)
+            fix = _fix(text, _CONTROL.sub("", spelt), "delete control characters")
             yield Finding("MYP452", fault, text.at, match.span(), fix=fix)
         elif message.role != "tool" and (match := _STRAY.search(text.text)):
             fault = f"{match[0]!r} in the {message.alias} message is for a terminal, or one font"

@@ -103,6 +103,12 @@ def test_what_may_mean_something_else_stays(record: Record) -> None:
     assert fixed(record) == record
 
 
+def test_control_characters_in_formulas_are_their_letters() -> None:
+    text = "Half is \frac{1}{2}, \beta too.\x1b[0m"
+    wanted = r"Half is \frac{1}{2}, \beta too."
+    assert fixed(talk("assistant", text), unsafe=True) == talk("assistant", wanted)
+
+
 def test_a_misspelt_role_has_an_unsafe_fix() -> None:
     assert fixed(talk("assistent"), unsafe=True) == talk("assistant")
     record = {
