@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -26,15 +27,7 @@ from mypt_lint.check import baseline
 from mypt_lint.check.baseline import Key
 from mypt_lint.check.diagnostic import Summary
 from mypt_lint.report.outputs import Outputs, outputs_of, shows_data
-from mypt_lint.report.overview import (
-    CLEAN,
-    FAILED,
-    FINDINGS,
-    Overview,
-    file_lines,
-    judge,
-    unchecked,
-)
+from mypt_lint.report.overview import CLEAN, FAILED, FINDINGS, file_lines, judge, unchecked
 from mypt_lint.report.totals import dropped_line, fixable_line, fixed_line, statistics, summary_line
 from mypt_lint.run.chunk import Chunk, interleaved
 from mypt_lint.run.plan import Plan, named_dialect, planned
@@ -46,6 +39,8 @@ from mypt_records.names import AUTO
 
 if TYPE_CHECKING:
     from mypt_lint.fix.dataset import Repairs
+    from mypt_lint.fix.files import Fixes
+    from mypt_lint.report.overview import Overview
     from mypt_lint.run.resolve import Group
 
 _UNITS = {"record": "line", "text": "episode", "generation": "generation", "rows": "row"}
@@ -200,14 +195,20 @@ class _Session(NamedTuple):
             self.say(fixable_line(total))
         return self.status(total, overview)
 
-    def _templates(self, codes: frozenset[str]) -> Iterator[Chunk]:
-        top = self.plan.top
-        dialect_name = AUTO if top.origin("dialect") == "default" else top["dialect"]
-        if paths := self.options.template:
+    def _templates(self, codes: frozenset[str], fixes: Fixes | None = None) -> Iterator[Chunk]:
+        """Yields the findings about templates, which are fixed before if there are `fixes`."""
+        options, top, fix = self.options, self.plan.top, None
+        unnamed = top.origin("dialect") == "default" or top["dialect"] == AUTO
+        if paths := options.template:
             from mypt_lint.template.lint import lint_templates
 
-            dialect = None if dialect_name == AUTO else named_dialect(dialect_name)
-            yield from lint_templates(paths, dialect, codes, dict(top["severity"] or ()))
+            if fixes:
+                from mypt_lint.fix.templates import fix_template
+
+                diff = sys.stdout.buffer.write if options.diff else None
+                fix = partial(fix_template, fixes, codes, diff)
+            dialect = None if unnamed else named_dialect(top["dialect"])
+            yield from lint_templates(paths, dialect, codes, dict(top["severity"] or ()), fix)
 
     def say(self, text: str) -> None:
         """Prints a line about the run, if there is one, unless it is to be quiet."""
@@ -232,17 +233,13 @@ class _Session(NamedTuple):
         options, plan = self.options, self.plan
         repairs = self._repairs(groups, prepared)
         on_screen = (options.diff or options.output == "-") and sys.stdout.isatty()
-        sources = _sources(groups)
+        sources, diff = _sources(groups), sys.stdout.buffer.write if options.diff else None
         with Bar(sources, quiet=options.quiet or on_screen) as bar:
             groups, fixes = fix_sources(
-                groups,
-                unsafe=options.unsafe_fixes,
-                output=options.output,
-                diff=sys.stdout.buffer.write if options.diff else None,
-                repairs=repairs,
-                drop=plan.top.counting if options.drop_invalid else (),
-                bar=bar,
-            )
+                groups, unsafe=options.unsafe_fixes, output=options.output, diff=diff,
+                repairs=repairs, drop=plan.top.counting if options.drop_invalid else (), bar=bar,
+            )  # fmt: skip
+        left = [*self._templates(selection(plan.top["select"], plan.top["ignore"]), fixes)]
         for reason in fixes.refused:
             self.say(reason)
         self.say(dropped_line(fixes.dropped, fixes.rejects))
@@ -250,7 +247,8 @@ class _Session(NamedTuple):
         if options.diff or options.fix_only:
             self.say(fixed_line(fixes.by_severity, None, would=options.diff, files=files))
             return FINDINGS if options.diff and fixes.files else CLEAN
-        total, overview = self.report(groups, (), output=None)
+        unit = "" if options.paths else "conversation"
+        total, overview = self.report(groups, left, output=None, unit=unit)
         self.say(summary_line(total))
         self.say(fixed_line(fixes.by_severity, total.by_severity, would=False, files=files))
         return self.status(total, overview)

@@ -154,11 +154,11 @@ def fix_sources(
                     dropped, name = _reject(pieces, source.path, path)
                     fixes.rejects += [name] * bool(name)
                 if diff:
-                    codes, secret = _show(pieces, source.path, diff)
+                    codes, secret = show_pieces(pieces, source.path, diff)
                     why = f"{secret} of its changes hold keys and are not shown; --fix makes them"
                     fixes.refused += [f"{source.path}: {why}"] * bool(secret)
                 else:
-                    codes = _write(pieces, source, output)
+                    codes = write_pieces(pieces, source, output)
             except _NotWholeError as why:
                 if output is not None:
                     raise UsageError(f"{source.path}: {why}; nothing was written") from None
@@ -174,7 +174,7 @@ def fix_sources(
     return after, fixes
 
 
-def _write(pieces: _Pieces, source: Source, output: str | None) -> Codes:
+def write_pieces(pieces: _Pieces, source: Source, output: str | None) -> Codes:
     codes: Codes = Counter()
     if output is None and all(piece.old == piece.new for piece in pieces()):
         return codes
@@ -213,7 +213,7 @@ def _reject(pieces: _Pieces, source: str, path: str | None) -> tuple[Codes, str]
     return codes, name
 
 
-def _show(pieces: _Pieces, path: str, write: Write) -> tuple[Codes, int]:
+def show_pieces(pieces: _Pieces, path: str, write: Write) -> tuple[Codes, int]:
     """Writes a unified diff without context, which `patch` and `git apply --unidiff-zero` take.
 
     Returns what it fixes, and how many changes it leaves out, as their lines have keys in them.

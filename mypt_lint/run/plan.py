@@ -1,7 +1,6 @@
 """Plans a run: the settings of the command line and of configurations, and the sources in order.
 
-Other commands that read data plan by the same code, so all of them check a file alike. `resolve`
-detects how each source is checked; a run that reads no data, as of templates, needs only the plan.
+Other commands plan by the same code, so all check a file alike; `resolve` detects as what.
 """
 
 from __future__ import annotations
@@ -57,7 +56,9 @@ class Plan:
     @property
     def baseline(self) -> str | None:
         """Returns the baseline file; one from a configuration counts from that file's folder."""
-        return self._file("baseline")
+        path: str | None = self.top["baseline"]
+        from_settings = path is not None and not self.cli_options.get("baseline")
+        return os.path.join(self.config.folder, path or "") if from_settings else path
 
     @property
     def eval_prompts(self) -> list[str]:
@@ -65,11 +66,6 @@ class Plan:
         own = self.cli_options.get("eval-prompts")
         folder = "" if own else self.config.folder
         return [os.path.join(folder, path) for path in self.top["eval-prompts"] or ()]
-
-    def _file(self, key: str) -> str | None:
-        path: str | None = self.top[key]
-        from_settings = path is not None and not self.cli_options.get(key)
-        return os.path.join(self.config.folder, path or "") if from_settings else path
 
     def files(
         self, paths: Sequence[str], suffixes: Sequence[str] = SUFFIXES, *, say: Say | None = None,
@@ -125,11 +121,8 @@ def cli_options(options: argparse.Namespace) -> dict[str, Any]:
 
     Raises UsageError.
     """
-    names = (
-        "dialect", "records", "kind", "phase", "max-tokens", "fail-on", "baseline", "vocab",
-        "mask",
-    )  # fmt: skip
-    out = {name: getattr(options, name.replace("-", "_"), None) for name in names}
+    names = "dialect records kind phase max-tokens fail-on baseline vocab mask"
+    out = {name: getattr(options, name.replace("-", "_"), None) for name in names.split()}
     try:
         select, ignore = (getattr(options, name, None) for name in ("select", "ignore"))
         out["select"] = chosen(select) if select else None

@@ -219,9 +219,8 @@ def _check_system(options: Settings, name: str, source: Source) -> None:
 
     Settings may hold for many files, some of which have prompts of their own.
     """
-    if options["system"] is None or options["records"] in DETECTABLE:
-        return
-    if options.origin("system") != "command line":
+    is_option = options["system"] is not None and options.origin("system") == "command line"
+    if not is_option or options["records"] in DETECTABLE:
         return
     of = "a dialect" if name == AUTO else name
     fault = f"{source.path}: --system changes no records of {of}; remove it"

@@ -15,18 +15,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from mypt_lint.template.render import Render, Rendered
-from mypt_lint.template.values import (
-    BY_MODEL,
-    DETAILS,
-    NOT_BY_MODEL,
-    Value,
-    moved,
-    places,
-    spellings,
-    values,
-)
+from mypt_lint.template.values import Value, moved, places, spellings, values
 from mypt_spec.patch import in_common
 
+# Values without which a format may well do.
+DETAILS = ("id of a call", "name of a result", "earlier thought", "description")
+BY_MODEL = ("answer", "thought", "name of a call", "argument")
+NOT_BY_MODEL = ("system prompt", "developer message", "question", "result")
 _EXCERPT = 60
 TAG = re.compile(
     r"<[|｜][^|｜<>\s]+[|｜]?>|</?[A-Za-z_][\w.-]*[|｜]?>|\[/?[A-Z_]+\]|\[[|｜][^|｜\[\]\s]+[|｜]\]"

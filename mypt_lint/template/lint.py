@@ -6,7 +6,7 @@ Equal faults of several conversations are one finding, which names the first of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,12 +20,13 @@ from mypt_lint.template import checks
 from mypt_lint.template.checks import Case, Fault, difference, quoted
 from mypt_lint.template.formats import Format
 from mypt_lint.template.render import Failed, Outcome, Rendered, in_its_form, literals, renderer
-from mypt_lint.template.sandbox import compiled, other_engine
+from mypt_lint.template.sandbox import other_engine
 from mypt_lint.template.source import Template, load
 from mypt_lint.template.source_checks import source_faults, token_faults
 from mypt_lint.template.wording import Tags, garbled, never_closed
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.templates.bounds import GROWS, Bounded, OutOfBoundsError
+from mypt_spec.templates.sandbox import compiled
 
 if TYPE_CHECKING:
     from mypt_spec import Dialect
@@ -45,14 +46,16 @@ class _Outcome(NamedTuple):
     faults: list[tuple[int, str, Fault]]
     lines: dict[Fault, int]  # of the template, of faults that have one
     usual: int  # conversations of the first file
+    rows: list[dict[str, Any]]  # as the template takes them
 
 
 def lint_templates(
-    paths: Iterable[str], dialect: Dialect | None, codes: frozenset[str], severities: dict[str, str]
-) -> Iterator[Chunk]:
+    paths: Iterable[str], dialect: Dialect | None, codes: frozenset[str],
+    severities: dict[str, str], fix: Callable[..., Template] | None = None,
+) -> Iterator[Chunk]:  # fmt: skip
     """Yields a Chunk for each template of files or folders. Raises UsageError.
 
-    `codes` are those that are reported, `severities` those that settings say.
+    `codes` are reported, by the `severities` of settings; `fix` returns what replaces a template.
     """
     style = None if dialect is None else Format(dialect)
     files = [file.read_text("utf-8").splitlines() for file in (CONVERSATIONS, RARE)]
@@ -61,6 +64,7 @@ def lint_templates(
     engines = "MYP745" in codes
     check = Bounded(partial, _check, rows, style, engines)
     for template in chain.from_iterable(map(load, paths)):
+        template = fix(rows, style, template) if fix else template
         try:
             findings, faulty, texts = check(template)
             if engines:  # in its own bounds: it takes more address space than a process may
@@ -84,7 +88,7 @@ def _check(
     rows: list[dict[str, Any]], style: Format | None, engines: bool, template: Template
 ) -> tuple[list[tuple[Finding, int]], list[tuple[int, str]], list[_Text]]:
     """Returns findings with their lines, the numbers of conversations with codes, and texts."""
-    out = _look(template, rows, style)
+    out = look(template, rows, style)
     cases = [case for case in out.cases if engines]
     texts = [(c.name, c.messages, c.record.get("tools"), c.output.text) for c in cases]
     faulty = [(number, fault.code) for number, _, fault in out.faults]
@@ -113,12 +117,13 @@ def _of_engine(name: str, template: Template, texts: list[_Text]) -> list[tuple[
     return [(Finding("MYP745", messages[0] + several), 1)] if messages else []
 
 
-def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) -> _Outcome:
+def look(template: Template, rows: list[dict[str, Any]], style: Format | None) -> _Outcome:
+    """Returns what the conversations show of a template."""
     template = style.named(template) if style else template
     render = renderer(template)
     rows, outcomes = in_its_form(rows, render)
     pairs = Tags(literal_text := literals(template))
-    out = _Outcome([], [], {}, sum(not row["_file"] for row in rows))
+    out = _Outcome([], [], {}, sum(not row["_file"] for row in rows), rows)
     for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True), 1):
         name = row["_name"]
         native = style.record(row) if style and not row["_file"] else None

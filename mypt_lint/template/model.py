@@ -24,15 +24,15 @@ from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError
 from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
-from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import TEMPLATE_FILES, TEMPLATE_FOLDER, Template, added_tokens, load
 from mypt_records.chat import Call, Chat, Message, Text, located
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.memo import Memo
+from mypt_spec.table import SpecError
 from mypt_spec.templates.bounds import GROWS, Bounded, OutOfBoundsError, bounded
-from mypt_spec.templates.sandbox import share
+from mypt_spec.templates.sandbox import compiled, share
 from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
 
@@ -88,7 +88,7 @@ class Templates:
         try:
             for template in (usual, tools):
                 compiled(template.text)
-        except (MemoryError, UsageError):
+        except (MemoryError, SpecError):
             raise
         except Exception as error:  # whatever a template does wrong
             why = failure(error)

@@ -8,15 +8,15 @@ from itertools import product
 from traceback import walk_tb
 from typing import Any, NamedTuple
 
-from mypt_cli.errors import UsageError
-from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import Template
+from mypt_spec.table import SpecError
+from mypt_spec.templates.sandbox import compiled
 
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _MARKS = re.compile(r"\{%[-+]?\s*(?:end)?generation\s*[-+]?%\}")
-_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_CODE = re.compile(rf"""\{{[{{%](?:{_QUOTED}|[^'"])*?[%}}]\}}|\{{\#.*?\#\}}""", re.DOTALL)
-_STRING = re.compile(_QUOTED, re.DOTALL)
+QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+CODE = re.compile(rf"""\{{[{{%](?:{QUOTED}|[^'"])*?[%}}]\}}|\{{\#.*?\#\}}""", re.DOTALL)
+_STRING = re.compile(QUOTED, re.DOTALL)
 _FUNCTIONS = frozenset({"raise_exception", "strftime_now"})
 _MAX_MESSAGE = 300  # characters of a message, which a template may write
 
@@ -46,9 +46,8 @@ Render = Callable[..., Outcome]
 class Form(NamedTuple):
     """How a template takes messages.
 
-    `arguments` of a call as an "object" or as "json" text, `content` as "text" or "parts"; a
-    message without content has none where `absent` is "left out", else "" or null. What is ""
-    stays as it is.
+    `arguments` of a call as an "object" or "json" text, `content` as "text" or "parts"; a message
+    without content has none where `absent` is "left out", else "" or null. "" leaves all as it is.
     """
 
     arguments: str
@@ -56,12 +55,8 @@ class Form(NamedTuple):
     absent: str
 
 
-FORMS = tuple(
-    Form(arguments, content, absent)
-    for content, arguments, absent in product(
-        ("text", "parts"), ("object", "json"), ("left out", "empty", "null")
-    )
-)
+_CONTENT, _CALLS, _ABSENT = ("text", "parts"), ("object", "json"), ("left out", "empty", "null")
+FORMS = tuple(Form(a, c, absent) for c, a, absent in product(_CONTENT, _CALLS, _ABSENT))
 _TRIED = Form("", "text", ""), Form("", "parts", ""), Form("json", "text", "")
 
 
@@ -98,7 +93,7 @@ def _call(call: dict[str, Any], form: Form) -> dict[str, Any]:
 def renderer(template: Template) -> Render:
     """Returns a function of (messages, tools, prompt) that renders them.
 
-    `prompt` asks for what a model continues (`add_generation_prompt`). Raises UsageError where
+    `prompt` asks for what a model continues (`add_generation_prompt`). Raises SpecError where
     Jinja is missing.
     """
     marked = bool(_MARKED.search(template.text))
@@ -113,7 +108,7 @@ def renderer(template: Template) -> Render:
                 **template.tokens,
                 **template.options,
             )
-        except (MemoryError, UsageError):  # a bound of the process; Jinja is missing
+        except (MemoryError, SpecError):  # a bound of the process; Jinja is missing
             raise
         except Exception as error:  # whatever a template does wrong
             return failure(error)
@@ -137,19 +132,14 @@ def in_its_form(
         best = max(best, (sum(written), formed), key=lambda pair: pair[0])
         if all(written):
             break
-    rows = best[1]
-    return rows, [render(row["messages"], row.get("tools")) for row in rows]
+    return best[1], [render(row["messages"], row.get("tools")) for row in best[1]]
 
 
 def _is_written(row: dict[str, Any], render: Render) -> bool:
     outcome = render(row["messages"], row.get("tools"))
-    questions = [_first_text(m) for m in row["messages"] if m["role"] == "user"]
-    return isinstance(outcome, Rendered) and all(text in outcome.text for text in questions)
-
-
-def _first_text(message: dict[str, Any]) -> str:
-    content = message["content"]
-    return (content if isinstance(content, str) else content[0]["text"]).strip()
+    questions = [m["content"] for m in row["messages"] if m["role"] == "user"]
+    texts = (text if isinstance(text, str) else text[0]["text"] for text in questions)
+    return isinstance(outcome, Rendered) and all(text.strip() in outcome.text for text in texts)
 
 
 def failure(error: Exception) -> Failed:
@@ -183,8 +173,8 @@ def variables(templates: Iterable[Template]) -> tuple[set[str], set[str]]:
 
 def literals(template: Template) -> str:
     """Returns the text that a template has outside of its code, and in strings of it."""
-    strings = (text for code in _CODE.findall(template.text) for text in _STRING.findall(code))
-    return "\n".join((*_CODE.split(template.text), *strings))
+    strings = (text for code in CODE.findall(template.text) for text in _STRING.findall(code))
+    return "\n".join((*CODE.split(template.text), *strings))
 
 
 def _line(error: Exception) -> int | None:

@@ -1,4 +1,4 @@
-"""Compiles chat templates in the sandbox of `mypt_spec`, for commands, and by other engines."""
+"""Renders chat templates by other engines, where they are installed."""
 
 import json
 import re
@@ -7,24 +7,12 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any
 
-from mypt_cli.errors import UsageError
-from mypt_spec.table import SpecError
 from mypt_spec.templates import sandbox
 
-
-def compiled(text: str) -> sandbox.Render:
-    """Returns what `sandbox.compiled` does. Raises UsageError without Jinja."""
-    try:
-        return sandbox.compiled(text)
-    except SpecError as error:
-        raise UsageError(str(error)) from None
-
-
 _MARKS = re.compile(r"\{%([-+]?)\s*(end)?generation\s*([-+]?)%\}")
-Engine = Callable[[str, dict[str, Any]], str]
 
 
-def other_engine(name: str) -> Engine | None:
+def other_engine(name: str) -> Callable[[str, dict[str, Any]], str] | None:
     """Returns what renders a template with its variables by another engine; None without it.
 
     "minijinja" has no bounds of memory, "llama.cpp" its own: the module of ggufdoctor.

@@ -48,10 +48,6 @@ class AddedToken(TypedDict):
     content: str
 
 
-class _Tokenizer(TypedDict, total=False):
-    added_tokens: list[AddedToken] | None
-
-
 def load(path: str) -> list[Template]:
     """Returns the templates of a file or folder. Raises UsageError where there is none."""
     here, assumed = Path(path), frozenset[str]()
@@ -193,7 +189,8 @@ def added_tokens(here: Path) -> list[AddedToken]:
     file = here / "tokenizer.json"
     try:  # of a file of megabytes, the other values are skipped
         data = file.read_bytes() if file.is_file() else b"{}"
-        return msgspec.json.decode(data, type=_Tokenizer).get("added_tokens") or []
+        raw = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).get("added_tokens", b"[]")
+        return msgspec.json.decode(raw, type=list[AddedToken] | None) or []
     except (OSError, ValueError) as error:
         form = "added_tokens must be a list of objects with id and content"
         raise UsageError(f"{file}: {error}; {form}") from None

@@ -18,10 +18,6 @@ class Value(NamedTuple):
     message: int
 
 
-# Values without which a format may well do.
-DETAILS = ("id of a call", "name of a result", "earlier thought", "description")
-BY_MODEL = ("answer", "thought", "name of a call", "argument")
-NOT_BY_MODEL = ("system prompt", "developer message", "question", "result")
 _ANCHORS = ("question", "answer", "result")  # what is written once
 _TEXTS = (*_ANCHORS, "system prompt", "developer message", "thought", "earlier thought", "argument")
 _OFTEN = 20  # places of one text that are looked at

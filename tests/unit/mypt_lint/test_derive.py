@@ -19,8 +19,8 @@ from mypt_lint.derive.derive import Derived, derive
 from mypt_lint.derive.shape import pieces
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.model import ModelFolder
-from mypt_lint.template.sandbox import compiled
 from mypt_spec.states import result_opener
+from mypt_spec.templates.sandbox import compiled
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support import foreign

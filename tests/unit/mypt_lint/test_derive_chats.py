@@ -16,9 +16,9 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.derive.derive import Derived, derive
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.template.model import ModelFolder
-from mypt_lint.template.sandbox import compiled
 from mypt_spec import Dialect, Episode
 from mypt_spec.adapters.template_options import KEY
+from mypt_spec.templates.sandbox import compiled
 from mypt_train.export.chat_facts import endings
 from mypt_train.export.chat_template import chat_template
 from tests.support import vocabulary

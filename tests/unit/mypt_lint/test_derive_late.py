@@ -9,8 +9,8 @@ from mypt_infer.decode.decoder import Decoder
 from mypt_infer.serve.asked.prompts import Prompter
 from mypt_lint.derive.derive import derive
 from mypt_lint.template.model import ModelFolder
-from mypt_lint.template.sandbox import compiled
 from mypt_spec import Dialect
+from mypt_spec.templates.sandbox import compiled
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import assistant, call, calls, chat, tool, user
 from tests.unit.mypt_lint.test_derive_turns import TOOLS, TURNS

@@ -13,10 +13,10 @@ from mypt_lint.derive.derive import derive
 from mypt_lint.derive.probe import Renderings
 from mypt_lint.derive.proof import Level, prove
 from mypt_lint.template.model import ModelFolder
-from mypt_lint.template.sandbox import compiled
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import patterns_of
+from mypt_spec.templates.sandbox import compiled
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import assistant, chat, function, lines, user

@@ -9,7 +9,7 @@ import pytest
 
 from mypt_lint.derive.derive import derive
 from mypt_lint.template.model import ModelFolder
-from mypt_lint.template.sandbox import compiled
+from mypt_spec.templates.sandbox import compiled
 from tests.support.build import assistant, call, calls, chat, function, tool, user
 from tests.support.stand_in import files
 from tests.unit.mypt_lint.test_derive import WRAPS

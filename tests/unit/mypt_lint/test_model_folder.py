@@ -18,9 +18,9 @@ from mypt_lint.template import align
 from mypt_lint.template.align import Aligned, Aligner, AlignError
 from mypt_lint.template.clean_chats import ByModel
 from mypt_lint.template.model import ModelFolder
-from mypt_lint.template.sandbox import compiled
 from mypt_records.shapes import openai as shape
 from mypt_spec.templates.bounds import OutOfBoundsError
+from mypt_spec.templates.sandbox import compiled
 from tests.support import foreign
 
 CHATML = (

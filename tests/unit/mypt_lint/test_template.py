@@ -18,11 +18,11 @@ from mypt_lint.template.checks import case, tokens
 from mypt_lint.template.formats import Format
 from mypt_lint.template.lint import CONVERSATIONS, lint_templates
 from mypt_lint.template.render import Rendered
-from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import load
 from mypt_lint.template.values import places, values
 from mypt_spec.findings import RULES
 from mypt_spec.templates import sandbox
+from mypt_spec.templates.sandbox import compiled
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import assistant, chat, read, user
 from tests.support.examples import examples
@@ -236,7 +236,7 @@ def test_what_is_no_template(tmp_path: Path) -> None:
 def test_a_newer_jinja_is_asked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox.compiled.cache_clear()
     monkeypatch.setattr(jinja2, "__version__", "3.1.5")
-    with pytest.raises(UsageError, match=r"3\.1\.6 or newer: pip install -U jinja2"):
+    with pytest.raises(mypt_spec.SpecError, match=r"3\.1\.6 or newer: pip install -U jinja2"):
         findings_of(path)
 
 

@@ -10,8 +10,8 @@ import pytest
 import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_lint.template.sandbox import compiled
 from mypt_spec import SpecError
+from mypt_spec.templates.sandbox import compiled
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import Record, assistant, chat, function, system, user

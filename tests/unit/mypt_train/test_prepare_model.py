@@ -19,7 +19,7 @@ from mypt.prepare.cli import main
 from mypt.view import main as view
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.settings.settings import NO_SETTINGS
-from mypt_lint.template.sandbox import compiled
+from mypt_spec.templates.sandbox import compiled
 from mypt_train.data.encode_line import Encoder, LineOutcome
 from mypt_train.data.formats.options import Options
 from mypt_train.data.reader import ShardReader

@@ -14,7 +14,7 @@ import pytest
 
 from mypt_lint.template.align import Aligner
 from mypt_lint.template.render import FORMS, in_form
-from mypt_lint.template.sandbox import compiled
+from mypt_spec.templates.sandbox import compiled
 from tests.support.stand_in import conversations, files, ids_and_mask, stand_in
 
 pytestmark = pytest.mark.extra("trl", "transformers", "tokenizers")
