@@ -141,7 +141,7 @@ def _unwritable(index: Path, error: OSError) -> WorkspaceError:
 def new_folder(index: Path) -> Iterator[Path]:
     """Yields a folder for the next state of the index, which is current if the block succeeds."""
     try:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=index))
+        folder = index / Path(tempfile.mkdtemp(prefix=_PREFIX, dir=index)).name
     except OSError as error:
         raise _unwritable(index, error) from None
     try:

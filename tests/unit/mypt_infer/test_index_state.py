@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,18 @@ def test_files_that_are_gone_are_written_again(base: Path, tmp_path: Path, name:
     engine.refresh()
     assert current(engine.index_dir) == folder, "nothing else was made again"
     assert (folder / name).read_bytes() == good
+
+
+def test_an_index_in_a_relative_folder(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since Python 3.12, `mkdtemp` returns an absolute path whatever it is given."""
+    make = tempfile.mkdtemp
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda **more: os.path.abspath(make(**more)))
+    monkeypatch.chdir(base.parent)
+    engine = WorkspaceEngine(Path("docs"), Path("index"))
+    assert len(whole(engine)) == 40
+    (base / "00.txt").write_text("Another text.\n")
+    engine.refresh()
+    assert whole(engine)["00.txt"] == "Another text.\n"
 
 
 def test_damaged_texts_are_named(base: Path, tmp_path: Path) -> None:
