@@ -51,9 +51,7 @@ def chat(text: str, value: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", [*VERSIONS, "mistral-v11", *either(("mistral-small4-thinking",), tuple(EFFORTS))]
-)
+@pytest.mark.parametrize("name", [*VERSIONS, "mistral-v11", *either((), tuple(EFFORTS))])
 def test_ids_of_chats(name: str) -> None:
     """With tools, calls and results, thoughts, and calls without results at the end.
 
