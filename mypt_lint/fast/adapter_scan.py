@@ -70,6 +70,7 @@ class AdapterScan:
         self.pieces = Memo[bytes, int](_ENTRIES)  # strings of each; -1: not clean
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
+        self.quotes_in_texts = -1  # of the last block, if texts have all escaped ones; else -1
 
     def scan(
         self, lines: list[bytes], parts: list[PieceKeys | None] | None = None
@@ -102,7 +103,7 @@ class AdapterScan:
     def _judge_lines(self, lines: list[bytes]) -> _Block:
         """Returns lines whose skeletons and tools are judged."""
         splits, recall = self.splitter.split(lines), self.skeletons.entries.get
-        for text in self._doubtful(splits.texts):
+        for text in self._doubtful(splits):
             splits.keys[bisect_right(splits.ends, text)] = None
         block = _Block(lines, splits, list(map(recall, splits.keys)), {})
         verdicts, new = block.verdicts, set[int]()
@@ -199,14 +200,15 @@ class AdapterScan:
                 return -1
         return (unescaped_quotes(in_values) + unescaped_quotes(in_tools) - uncounted) // 2
 
-    def _doubtful(self, texts: list[str]) -> list[int]:
+    def _doubtful(self, splits: Splits) -> list[int]:
         """Returns the numbers of texts that may not be clean."""
-        doubtful: list[int] = []
+        doubtful, texts = list[int](), splits.texts
         if not all(texts) or any(map(str.isspace, texts)):
             doubtful += [i for i, text in enumerate(texts) if not text or text.isspace()]
         if self.by_turn and texts != [*map(str.strip, texts)]:
             doubtful += [i for i, text in enumerate(texts) if text != text.strip()]
         joined = TextBytes(texts) if self.chats is not None else None
+        self.quotes_in_texts = joined.data.count(b'"') if joined and not splits.more else -1
         doubtful += self.texts.doubtful(texts, joined)
         if self.strips:
             cores = [(i, core) for i, text in enumerate(texts) if (core := text.strip()) != text]
