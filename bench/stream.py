@@ -172,8 +172,8 @@ def vllm_tokenizer(known: Known) -> Any:
         convert_ids_to_tokens=lambda ids, **_: [by_id.get(i, decode(i)) for i in ids],
         all_special_ids=[*by_id],
         all_special_tokens=[*special],
-        eos_token_id=known.stops[0],
-        bos_token=next(iter(special)),
+        eos_token_id=next(iter(known.stops), None),
+        bos_token=next(iter(special), None),
         is_fast=True,
     )
 
