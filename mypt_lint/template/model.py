@@ -396,8 +396,9 @@ class ModelFolder:
         """Returns why a chat is not rendered, if that is known before."""
         if media := [part for message in chat.messages for part in message.media]:
             kind = media[0].value.get("type") if isinstance(media[0].value, dict) else "part"
-            message = f"{kind}: only texts are rendered, so this part would be left out"
-            return Finding("MYP730", message, media[0].at, help="remove it")
+            message = f"{kind}: only texts are rendered, so the template is not checked here"
+            hint = "check such records without --model"
+            return Finding("MYP730", message, media[0].at, help=hint)
         options = chat.extras.get(_OPTIONS, {})
         if not isinstance(options, dict):
             return Finding("MYP104", f'"{_OPTIONS}" must be an object', f"/{_OPTIONS}")
