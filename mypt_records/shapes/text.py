@@ -43,12 +43,14 @@ def parsed(name: str, text: str) -> tuple[Episode | None, list[Finding], str]:
     begin = "" if others or row.opens or len(row.spelling) > 1 else row.shown
     rest = text.removeprefix(begin)
     framed = begin + re.sub(rf">\s*{re.escape(begin)}", ">", rest) if begin else text
-    for whole in (text, framed, _LAST.sub("", framed)):
+    as_it_is: list[Finding] = []
+    for whole in dict.fromkeys((text, framed, _LAST.sub("", framed))):
         episode, findings = dialect.parse(whole)
+        as_it_is = as_it_is or findings
         if episode is not None:
             end = "MYP230", len(whole)
             return episode, [f for f in findings if (f.code, f.span and f.span[1]) != end], whole
-    return *dialect.parse(text), text
+    return None, as_it_is, text
 
 
 def _fit(name: str, text: str) -> int:
