@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.fix.files import Fixes, Piece, Write, show_pieces, write_pieces
@@ -22,9 +22,6 @@ from mypt_lint.template.lint import look
 from mypt_lint.template.render import CODE, QUOTED, Outcome, Rendered, renderer
 from mypt_lint.template.source import Template
 from mypt_spec.templates.bounds import Bounded, OutOfBoundsError
-
-if TYPE_CHECKING:
-    pass
 
 _EMPTY, _JSON = ("({0} or '')",), ("{0} | tojson", "({0} if {0} is string else {0} | tojson)")
 _EDITS = {"MYP711": _EMPTY, "MYP723": _EMPTY, "MYP725": _JSON, "MYP726": _JSON}

@@ -12,7 +12,7 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
 from mypt_spec.states import open_blocks, stop_tags
-from mypt_spec.table import TEXT, Terminal
+from mypt_spec.table import Terminal
 from mypt_train.export.chat_facts import endings, forced, openings
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
 from mypt_train.export.tokenizer_file import ExportError
@@ -42,10 +42,7 @@ def response_template(dialect: Dialect) -> dict[str, Any]:
     for tags, _ in openings(dialect):
         head = takewhile(lambda tag: tag.opens not in kinds, map(table.terminals.__getitem__, tags))
         before |= {"".join(map(_pattern, head))} - {""}
-    if not before and kinds:  # all prompts open a thought: what is before it
-        rows, opener = dialect.automaton.steps, table.openers[kinds[0]].name
-        names = {n for row in rows for n, then in row.items() if opener in rows[then]} - {TEXT}
-        before = {_pattern(table.terminals[name]) for name in names}
+    before = before or {_pattern(table.openers[layout.paths["answer"][0]])}  # all open a thought
     anchor = "|".join(sorted(before, key=lambda p: (-len(p), p)))
     if not anchor:
         raise ExportError(f"{table.name}: nothing says where an answer begins")

@@ -23,10 +23,6 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-SCHEMA = """
-CREATE TABLE terms (id INTEGER PRIMARY KEY, term TEXT UNIQUE);
-CREATE TABLE postings (id INTEGER PRIMARY KEY, data BLOB);
-"""
 # The most chunks, and the most terms.
 MOST = 1 << 24
 MOST_TIMES, MOST_LEAD = 31, 7

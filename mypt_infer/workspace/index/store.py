@@ -21,7 +21,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mypt_cli import atomic
-from mypt_infer.workspace.index import postings
 from mypt_spec.tokenizer.proved import cache_folder
 
 CURRENT = "current"
@@ -32,20 +31,7 @@ _PREFIX = "index-"
 # Seconds that a reader waits for a writer's transaction to end, and a writer for readers.
 _PATIENCE = 60
 
-# `docs.first` numbers a document's first chunk, and `chunks` counts them; numbers are never used
-# again. `lengths` holds a uint16 for each chunk: its terms. `vectors` are those of its chunks,
-# float32; NULL if they are not made yet.
-SCHEMA = f"""
-CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE docs (
-    id INTEGER PRIMARY KEY, doc_id TEXT UNIQUE, path TEXT UNIQUE, title TEXT, digest TEXT,
-    signature TEXT, created REAL, updated REAL, language TEXT, first INTEGER UNIQUE, chunks INTEGER,
-    lengths BLOB, lead INTEGER, vectors BLOB
-);
-CREATE INDEX titles ON docs (title);
-CREATE TABLE texts (first INTEGER PRIMARY KEY, data BLOB);
-{postings.SCHEMA}
-"""
+SCHEMA = Path(__file__).with_name("schema.sql").read_text("utf-8")
 
 
 class WorkspaceError(RuntimeError):
