@@ -25,7 +25,7 @@ class SchemaFault(ValueError):
 class ToolSpec(NamedTuple):
     """A tool. `schema` is the JSON Schema of its arguments, an object.
 
-    Arguments are written in the order of `properties`.
+    Where tables hold no other order, arguments are written in that of `properties`.
     """
 
     name: str

@@ -13,7 +13,7 @@ from mypt_infer.decode.base.vocab import Ints, Trie
 from mypt_infer.decode.compile.call_graph import Bodies, Part
 from mypt_infer.decode.compile.grammar_graph import GrammarDfa, GrammarGraph, names_in_tags
 from mypt_infer.decode.compile.nfa import CALLING, HOLE, TooLarge
-from mypt_infer.decode.compile.pieces import OUT, Piece, PieceGraph, Reads, piece_of, tokens_from
+from mypt_infer.decode.compile.pieces import DEAD, Piece, PieceGraph, Reads, piece_of, tokens_from
 from mypt_infer.decode.compile.tables import DEAD_STATE, Edges, Frame, Tables
 from mypt_infer.decode.compile.token_classes import TokenClasses, token_classes
 from mypt_infer.decode.compile.token_table import FAR
@@ -137,22 +137,25 @@ class _Builder:
             base[at:last] = np.where(piece.frame > 0, piece.base + at, 0)
             frame[at:last] = np.where(piece.frame > 0, piece.frame + len(frames), 0)
             out = self._state(placed.then)
-            columns = _placed(piece.exits, at, out)
+            columns = placed.states(piece.exits, at, out)
             for n, column, unread in piece.beyond:
-                columns[n - 1, column] = self._state(self.graph.walk(placed.then, unread))
+                if columns[n - 1, column] == out:
+                    columns[n - 1, column] = self._state(self.graph.walk(placed.then, unread))
             exits.append(columns)
             frames += [
                 Frame(at + n, 1 + leaves.first_exit[name], leaves.rows[name].away)
                 for n, name in piece.frames
             ]
-            thens = _placed(piece.then, at, out)
+            thens = placed.states(piece.then, at, out)
             edges.append(np.stack([piece.source + at, piece.token, thens], axis=1))
-            spine.append(np.stack([piece.spine[:, 0] + at, _placed(piece.spine[:, 1], at, out)], 1))
-            for state, below in piece.crossing:
+            thens = placed.states((piece.spine & (1 << 32) - 1) + DEAD, at, out)
+            spine.append(np.stack([(piece.spine >> 32) + at, thens], axis=1).astype(np.int32))
+            for state, below, code in piece.crossing:
                 if (out, below) not in after:
                     tree = Trie(trie.nodes, below)
                     after[out, below] = [s[1:] for s in self._steps(0, tree, placed.then)]
-                steps += [(state + at, *step) for step in after[out, below]]
+                if placed.states(np.array(code), at, out) == out:
+                    steps += [(state + at, *step) for step in after[out, below]]
         links += [(a, b, 1) for a, b in {(first, then) for first, _, then in steps}]
         edges.append(np.array(steps, dtype=np.int32).reshape(-1, 3))
         linked = np.array(links, dtype=np.int32).reshape(-1, 3)
@@ -171,7 +174,7 @@ class _Builder:
 
     def _steps(self, state: int, tree: Trie, place: tuple[int, int]) -> list[tuple[int, int, int]]:
         """Returns (state, token, state after it) for the tokens of a subtree, from a place."""
-        reads = tokens_from(self.graph, tree, place, self._state, self._reads)
+        reads = tokens_from(self.graph, tree, place, self._state, self._reads, -1, {})
         return [(state, *step) for step in zip(reads.tokens, reads.then, strict=True)]
 
     def _edges(self, steps: Ints) -> Edges:
@@ -195,10 +198,3 @@ class _Builder:
         after[: len(columns), columns.shape[1] :] = columns[:, classes[used_ids]]
         classes[used_ids] = np.arange(len(used_ids)) + columns.shape[1]
         return classes, after
-
-
-def _placed(codes: Ints, at: int, out: int) -> Ints:
-    """Returns the states of a piece's codes: its first state is `at`, the one after it `out`."""
-    return np.where(codes >= 0, codes + at, np.where(codes == OUT, out, DEAD_STATE)).astype(
-        np.int32
-    )

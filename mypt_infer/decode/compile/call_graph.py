@@ -7,8 +7,9 @@ Theory of operation. JSON is free in white space, in the order of keys and in es
 form is not. So the body of a call is a fixed text but for the values: a schema becomes nodes for
 the keys, in the order of `properties`, with a leaf where a string or a number is. An optional
 property is an alternative: each key may be followed by any later one up to the next required one.
-The comma belongs to the key after it, which is why there are two lists of alternatives: with a
-comma, and without one as long as no member was written.
+Of a few arguments, any may follow any: pieces.py counts them. The comma belongs to the key after
+it, which is why there are two lists of alternatives: with a comma, and without one as long as no
+member was written.
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ class Part(NamedTuple):
     after: str
 
 
+# Of members in any order: the starts of their values, and whether they are required.
+Values = list[tuple[Node, bool]] | None
+# The most sets of arguments, of all tools, that tables hold the states after.
+_SETS = 16
 JSON_WORDS, PYTHON_WORDS = ("true", "false", "null"), ("True", "False", "None")
 
 
@@ -182,13 +187,19 @@ class Bodies:
         self.parts.append((self, part))
         return self._text(before, stub)
 
-    def rest_of_call(self, part: Part, then: Node) -> Node:
-        """Returns the start of the rest of a call after its name, up to `then`."""
+    def rest_of_call(self, part: Part, then: Node, values: Values = None) -> Node:
+        """Returns the start of the rest of a call after its name, up to `then`. See `_members`."""
         self.owner = part.tool
         properties, required = self.tools[part.tool].properties, self.tools[part.tool].required
         if self.kind == "call":
             properties, required = written(properties), frozenset(map(written_key, required))
-        return self._members(properties, required, self._text(part.after, then), comma=part.comma)
+        after = self._text(part.after, then)
+        return self._members(properties, required, after, comma=part.comma, values=values)
+
+    def any_order(self, tool: int) -> bool:
+        """Returns whether arguments may come in any order: they are few, and no format has one."""
+        few = len(self.tools) << len(self.tools[tool].properties) <= _SETS
+        return few and self.kind != "bare_keys"
 
     def _around(self, name: str) -> tuple[str, str]:
         """Returns the text before and after the members of a call's arguments."""
@@ -231,11 +242,13 @@ class Bodies:
         return self._either(values if way.some else [*values, empty])
 
     def _members(
-        self, properties: dict[str, Any], required: frozenset[str], then: Node, *, comma: bool
-    ) -> Node:
+        self, properties: dict[str, Any], required: frozenset[str], then: Node, *,
+        comma: bool, values: Values = None,
+    ) -> Node:  # fmt: skip
         """Returns the start of the members of an object, in their order, the optional ones or not.
 
-        The first member is preceded by a comma only if `comma`.
+        The first member is preceded by a comma only if `comma`. With `values`, they come in any
+        order, also again or not: the starts of values go there, and whether they are required.
         """
         properties = ordered(properties) if self.kind == "bare_keys" else properties
         following: Node | None = None  # the members that may come next, after a comma
@@ -248,11 +261,15 @@ class Bodies:
             else:
                 value = self.value(properties[key], following_node)
             name = self.style.key(key)
-            if key in required:
+            if values is not None:
+                values.append((value, key in required))
+            elif key in required:
                 following, without, open_end = None, None, []
             following = self._also(following, self.style.comma + name, value)
             without = self._also(without, name, value)
-            following_node = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
+            if values is None:
+                following_node = Node(block=CALLING, owner=self.owner)
+            following_node.also = [following, *open_end]
         if comma or without is None:
             return following_node
         return Node(also=[without, *open_end], block=CALLING, owner=self.owner)

@@ -13,32 +13,39 @@ all tokens after structure, and bytes after a leaf.
 With the tool `f`, one argument and `{"name": "f", "a": true}`, the piece reads `, "a": true}`. In
 dialect mypt a tag of one id follows `}`, so no token goes on after OUT. In praxis `}` and a line
 break may be one token: the piece keeps that the break is left to be read.
+
+Where arguments may come in any order, the graph reads them again and again, so that it has no value
+twice. The whole has all states of the piece after each set of arguments that have begun, one set
+after the other: where a step begins argument i (`bits`), it leads 1 << i sets further.
 """
 
 from __future__ import annotations
 
 import gc
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mypt_infer.decode.base.vocab import Ints, Trie
 from mypt_infer.decode.base.work import step
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol
 from mypt_infer.decode.compile.call_graph import Bodies, Part
 from mypt_infer.decode.compile.nfa import PART, Dfa, NfaError, Node, determinize
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.compile.token_classes import TokenClasses
 from mypt_spec.memo import Memo
 
+Codes = npt.NDArray[np.int64]
 # A node of a graph, and the state of its leaf.
 Spot = tuple[int, int]
 
-# Codes of states that are not the piece's.
-OUT, DEAD = -1, -2
+# Codes of states that are not the piece's. From this bit on, a code has the arguments that begin.
+OUT, DEAD, BITS = -1, -2, 25
 _ENDS: Symbol = ("out", 0)
 # About the bytes of a piece beside its arrays, and of a step; those of all pieces that are kept.
 _PIECE, _STEP, _ROOM = 4000, 220, 48 << 20
@@ -90,29 +97,32 @@ class Piece:
     """The arguments of a tool, compiled. States are numbers from 0, OUT or DEAD.
 
     - `dfa`: the graph; `first` is the state of each node, `out` the node after the piece.
+    - `bits`: see above; `required`: those of required arguments.
     - `row`, `base`, `frame`: as in `Tables`, int32, (size,); `frames`: (first state, leaf).
     - `exits`: for each frame the state after each exit of its leaf; of `beyond`, (frame, column,
       bytes), the bytes are left to be read after OUT.
     - `source`, `token`, `then`: all steps of states without a leaf, sorted; of `crossing`, (state,
-      node of the tree), the tokens below are left to be read. `spine`: sources and targets, each
-      pair once.
+      node of the tree, code), the tokens below are left to be read. `spine`: each
+      source << 32 | code - DEAD, once. Codes of what steps lead to are int64.
     """
 
     dfa: PackedDfa
     first: Ints
     out: int
+    bits: Mapping[int, int]
+    required: int
     size: int
     row: Ints
     base: Ints
     frame: Ints
     frames: tuple[tuple[int, str], ...]
-    exits: Ints
+    exits: Codes
     beyond: tuple[tuple[int, int, bytes], ...]
     source: Ints
     token: Ints
-    then: Ints
-    crossing: tuple[tuple[int, int], ...]
-    spine: Ints
+    then: Codes
+    crossing: tuple[tuple[int, int, int], ...]
+    spine: Codes
 
     @property
     def nbytes(self) -> int:
@@ -122,12 +132,22 @@ class Piece:
 
 
 class Placed(NamedTuple):
-    """A piece of the tool `owner` in a whole: its first node, and the place after it."""
+    """A piece of the tool `owner` in a whole, after a set of arguments: its first node, its end."""
 
     piece: Piece
     node: int
     then: Spot
     owner: int
+    begun: int
+
+    def states(self, codes: Codes, at: int, out: int) -> Ints:
+        """Returns the states of codes: the first of the piece is `at`, the one after it `out`."""
+        bits = codes + 2 >> BITS
+        local = codes - (bits << BITS)
+        end = np.where(self.piece.required & ~(self.begun | bits), DEAD_STATE, out)
+        then = np.where(local == OUT, end, local + bits * self.piece.size + at)
+        is_dead = (local == DEAD) | (self.begun & bits > 0)
+        return np.where(is_dead, DEAD_STATE, then).astype(np.int32)
 
 
 class PieceGraph:
@@ -140,7 +160,7 @@ class PieceGraph:
     def __init__(self, dfa: Dfa, pieces: Sequence[tuple[Piece, int]]) -> None:
         self.dfa, self.own_count, self.count = dfa, len(dfa.nodes), len(dfa.nodes)
         self._first: dict[int, Spot] = {}
-        placed: list[tuple[Piece, int, Spot, int]] = []
+        placed: list[tuple[Piece, int, Spot, int, int]] = []
         for i, node in enumerate(dfa.nodes):
             for symbol, then in node.edges.items():
                 if symbol[0] != PART:
@@ -149,9 +169,10 @@ class PieceGraph:
                     raise NfaError("a name and arguments can occur at the same place")
                 piece, owner = pieces[int(symbol[1])]
                 self._first[i] = self.count + piece.dfa.start, 0
-                placed.append((piece, self.count, then, owner))
-                self.count += len(piece.dfa)
-        self.placed = [Placed(p, at, self._real(then), owner) for p, at, then, owner in placed]
+                for begun in range(1 << len(piece.bits)):
+                    placed.append((piece, self.count, then, owner, begun))
+                    self.count += len(piece.dfa)
+        self.placed = [Placed(p, at, self._real(then), *other) for p, at, then, *other in placed]
         self._bases = [p.node for p in self.placed]
 
     def left_out(self, node: int) -> bool:
@@ -174,10 +195,13 @@ class PieceGraph:
             then = self.dfa.step(place, byte)
             return None if then is None else self._real(then)
         here = self._placed_at(place[0])
-        then = here.piece.dfa.step((place[0] - here.node, place[1]), byte)
-        if then is None:
+        piece, node = here.piece, place[0] - here.node
+        then = piece.dfa.step((node, place[1]), byte)
+        bit = passed(piece.bits, node, then)
+        at_end = then is not None and then[0] == piece.out
+        if then is None or bit & here.begun or (at_end and piece.required & ~here.begun):
             return None
-        return here.then if then[0] == here.piece.out else (then[0] + here.node, then[1])
+        return here.then if at_end else (then[0] + here.node + bit * len(piece.dfa), then[1])
 
     def walk(self, place: Spot | None, data: bytes) -> Spot | None:
         for byte in data:
@@ -199,7 +223,8 @@ _pieces = Memo[tuple[str, str], Piece](4096, room=_ROOM)
 def piece_of(fingerprint: str, bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     """Returns the piece of a tool's arguments in a dialect; it is compiled once."""
     tool = bodies.tools[part.tool]
-    key = (fingerprint, repr((bodies.kind, tool.schema, part.comma, part.after)))
+    how = part.comma, part.after, bodies.any_order(part.tool)
+    key = (fingerprint, repr((bodies.kind, tool.schema, how)))
     piece = _pieces.entries.get(key)
     if piece is None:
         with _uncollected():
@@ -226,8 +251,12 @@ def _uncollected() -> Iterator[None]:
 
 def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     after = Node({_ENDS: (Node(), 0)})
-    dfa = determinize([bodies.rest_of_call(part, after), after])
+    values: list[tuple[Node, bool]] = []
+    start = bodies.rest_of_call(part, after, values if bodies.any_order(part.tool) else None)
+    dfa = determinize([start, after, *(value for value, _ in values)])
     out = dfa.starts[1]
+    bits = {node: 1 << i for i, node in enumerate(dfa.starts[2:])}
+    required = sum(1 << i for i, (_, is_required) in enumerate(values) if is_required)
     end = dfa.nodes[out].edges[_ENDS][0]
     if any(_ENDS in node.edges for i, node in enumerate(dfa.nodes) if i != out):
         raise NfaError("the end of the arguments is not known by itself")
@@ -244,49 +273,49 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     row, base, frame = (np.zeros(size, dtype=np.int32) for _ in range(3))
     row[:] = len(leaves.columns)
     frames: list[tuple[int, str]] = []
-    exits: list[Ints] = []
+    exits: list[Codes] = []
     beyond: list[tuple[int, int, bytes]] = []
     sources: list[tuple[int, int]] = []  # states, and how many steps each has
     steps = TokenReads([], [], [])
-    crossing: list[tuple[int, int]] = []
+    crossing: list[tuple[int, int, int]] = []
     reads: Reads = {}
     for i, node in enumerate(dfa.nodes):
         if i in (out, end):
             continue
         at = first[i]
         if node.leaf is None:
-            steps_of_leaf = tokens_from(dfa, leaves.vocabulary.trie, (i, 0), state, reads, out)
-            sources.append((at, len(steps_of_leaf.tokens)))
-            steps.add(steps_of_leaf)
-            crossing += [(at, tree.node) for tree in steps_of_leaf.unread]
+            read = tokens_from(dfa, leaves.vocabulary.trie, (i, 0), state, reads, out, bits)
+            sources.append((at, len(read.tokens)))
+            steps.add(read)
+            crossing += [(at, tree.node, code) for tree, code in read.unread]
             continue
         name, last = node.leaf.name, at + node.leaf.states
         frames.append((at, name))
         row[at:last] = leaves.first_row[name] + np.arange(node.leaf.states)
         base[at:last], frame[at:last] = at, len(frames)
-        column = np.full(1 + len(leaves.exits), DEAD, dtype=np.int32)
+        column = np.full(1 + len(leaves.exits), DEAD, dtype=np.int64)
         for j, (symbol, tail) in enumerate(leaves.rows[name].exits, 1 + leaves.first_exit[name]):
-            place, unread = _walk(dfa, node.edges.get(symbol), tail, out)
-            column[j] = state(place)
+            place, unread, begun = _walk(dfa, node.edges.get(symbol), tail, out, bits)
+            column[j] = state(place) + (begun << BITS)
             if unread:
                 beyond.append((len(frames), j, unread))
         exits.append(column)
     source = np.repeat(*np.array(sources, dtype=np.int32).reshape(-1, 2).T)
-    token, then = (np.array(part, dtype=np.int32) for part in (steps.tokens, steps.then))
+    token, then = np.array(steps.tokens, dtype=np.int32), np.array(steps.then, dtype=np.int64)
     order = np.lexsort((token, source))
     source, token, then = source[order], token[order], then[order]
     return Piece(
-        pack(dfa), np.array(first, dtype=np.int32), out, size, row, base, frame, tuple(frames),
-        np.array(exits, dtype=np.int32).reshape(-1, 1 + len(leaves.exits)), tuple(beyond),
-        source, token, then, tuple(crossing), _pairs(source, then),
+        pack(dfa), np.array(first, dtype=np.int32), out, bits, required,
+        size, row, base, frame, tuple(frames),
+        np.array(exits, dtype=np.int64).reshape(-1, 1 + len(leaves.exits)), tuple(beyond),
+        source, token, then, tuple(crossing),
+        np.unique(source.astype(np.int64) << 32 | then - DEAD),
     )  # fmt: skip
 
 
-def _pairs(first: Ints, second: Ints) -> Ints:
-    """Returns the different pairs, sorted: int32, shape (pairs, 2)."""
-    keys = np.unique(first.astype(np.int64) << 32 | second.astype(np.int64) + (1 << 31))
-    pairs = np.stack([keys >> 32, (keys & (1 << 32) - 1) - (1 << 31)], axis=1)
-    return pairs.astype(np.int32)
+def passed(bits: Mapping[int, int], node: int, then: Spot | None) -> int:
+    """Returns the bit of the argument that begins with a step from a node; 0 for none."""
+    return bits.get(then[0], 0) if then is not None and then[0] != node else 0
 
 
 class TokenReads(NamedTuple):
@@ -298,7 +327,7 @@ class TokenReads(NamedTuple):
 
     tokens: list[int]
     then: list[int]
-    unread: list[Trie]
+    unread: list[tuple[Trie, int]]
 
     def add(self, other: TokenReads) -> None:
         self.tokens.extend(other.tokens)
@@ -316,13 +345,15 @@ def tokens_from(
     place: Spot,
     state: Callable[[Spot], int],
     cache: Reads,
-    out: int = -1,
+    out: int,
+    bits: Mapping[int, int],
 ) -> TokenReads:
     """Returns the tokens of a subtree that can be read from a place, each with the state after it.
 
-    What reaches the node `out` and goes on is there as the subtree that is left. Places share what
-    follows them, so each is read once: `cache` has what was read of the same graph before. After
-    each of many optional members, for example, nearly the same keys may come.
+    What reaches the node `out` and goes on is there as the subtree that is left. States have the
+    `bits` of nodes on the way, none twice. Places share what follows them, so each is read once:
+    `cache` has what was read of the same graph before. After each of many optional members, for
+    example, nearly the same keys may come.
     """
     key = (tree.node, place)
     reads = cache.get(key)
@@ -332,24 +363,36 @@ def tokens_from(
     reads = cache[key] = TokenReads([], [], [])
     if place[0] == out:
         if tree.bytes:
-            reads.unread.append(tree)
+            reads.unread.append((tree, OUT))
         return reads
     leads = graph.leads(place[0])
     for byte in tree.bytes if leads is None else leads:
         below = tree.below(byte)
         then = graph.step(place, byte) if below is not None else None
         if below is not None and then is not None:
+            deeper = tokens_from(graph, below, then, state, cache, out, bits)
+            bit = passed(bits, place[0], then) << BITS
             if below.ids:
                 reads.tokens.extend(below.ids)
-                reads.then.extend([state(then)] * len(below.ids))
-            reads.add(tokens_from(graph, below, then, state, cache, out))
+                reads.then.extend([state(then) + bit] * len(below.ids))
+            if bit:
+                kept = [i for i, code in enumerate(deeper.then) if not code + 2 & bit]
+                tokens, codes = ([part[i] for i in kept] for part in deeper[:2])
+                unread = [(t, code + bit) for t, code in deeper.unread if not code + 2 & bit]
+                deeper = TokenReads(tokens, [code + bit for code in codes], unread)
+            reads.add(deeper)
     return reads
 
 
-def _walk(dfa: Dfa, place: Spot | None, data: bytes, out: int) -> tuple[Spot | None, bytes]:
-    """Returns the place after some bytes, and the bytes that are left at `out`."""
+def _walk(
+    dfa: Dfa, place: Spot | None, data: bytes, out: int, bits: Mapping[int, int]
+) -> tuple[Spot | None, bytes, int]:
+    """Returns the place after some bytes, those that are left at `out`, and the bits on the way."""
+    begun = passed(bits, -1, place)
     for at, byte in enumerate(data):
         if place is None or place[0] == out:
-            return place, data[at:] if place is not None else b""
-        place = dfa.step(place, byte)
-    return place, b""
+            return place, data[at:] if place is not None else b"", begun
+        then = dfa.step(place, byte)
+        bit = passed(bits, place[0], then)
+        place, begun = None if begun & bit else then, begun | bit
+    return place, b"", begun

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,15 @@ import pytest
 import mypt_spec
 from mypt_infer.decode.base.tools import ToolSpec, declare
 from mypt_infer.decode.base.vocab import Vocabulary
-from mypt_infer.decode.compile import build_tables, pieces
+from mypt_infer.decode.compile import build_tables, call_graph, pieces
 from mypt_infer.decode.compile.build_tables import build, tables_of
+from mypt_infer.decode.compile.call_graph import Bodies, Part
 from mypt_infer.decode.compile.grammar_graph import GrammarGraph
+from mypt_infer.decode.compile.nfa import CALLING, Node
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_infer.decode.compile.token_classes import token_classes
+from mypt_spec.bodies.call_tags import Tags
+from mypt_spec.bodies.json_body import written, written_key
 from mypt_spec.memo import Memo
 from tests.support.decoding import CALLERS, TOOLS
 from tests.support.dialects import FEW
@@ -23,10 +28,40 @@ from tests.support.large_tools import many_tools
 
 
 def at_once(name: str, tools: tuple[ToolSpec, ...]) -> Tables:
-    """Tables whose graph was determinised as a whole."""
+    """Tables whose graph was determinised as a whole, with a copy of each value for each set of
+    arguments before it, where they may come in any order.
+    """
     dialect = mypt_spec.dialect(name)
-    grammar = GrammarGraph(dialect, tools).build()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bodies, "rest_of_call", copied)
+        grammar = GrammarGraph(dialect, tools).build()
     return tables_of(grammar, token_classes(dialect, grammar.text))
+
+
+in_order = Bodies.rest_of_call
+
+
+def copied(bodies: Bodies, part: Part, then: Node) -> Node:
+    """What `rest_of_call` returns, without sharing."""
+    if not bodies.any_order(part.tool):
+        return in_order(bodies, part, then)
+    bodies.owner, tool, renamed = part.tool, bodies.tools[part.tool], bodies.kind == "call"
+    properties = written(tool.properties) if renamed else tool.properties
+    required = {written_key(k) if renamed else k for k in tool.required}
+
+    @cache
+    def rest(left: frozenset[str], comma: bool) -> Node:
+        end = [] if left & required else [bodies._text(part.after, then)]
+        node = Node(block=CALLING, owner=bodies.owner, also=end)
+        for key in sorted(left):
+            after = rest(left - {key}, comma=True)
+            tagged = isinstance(bodies.kind, Tags)
+            value = bodies._argument(key, after) if tagged else bodies.value(properties[key], after)
+            between = bodies.style.comma if comma else ""
+            node.also.append(bodies._text(between + bodies.style.key(key), value))
+        return node
+
+    return rest(frozenset(properties), comma=part.comma)
 
 
 def check_equal(joined: Tables, whole: Tables) -> None:
@@ -53,6 +88,7 @@ def test_joined_tables_are_those_of_the_whole(name: str, monkeypatch: pytest.Mon
     """In whatever order."""
     dialect, declared = mypt_spec.dialect(name), declare(TOOLS)
     monkeypatch.setattr(build_tables, "_built", Memo[Any, Any](32))
+    monkeypatch.setattr(call_graph, "_SETS", 24)
     for order in ((1, 0), (0, 1, 2)):
         listed = tuple(declared[i] for i in order)
         joined = build(dialect, listed)

@@ -65,7 +65,7 @@ def calls_of(text: str) -> list[tuple[str, dict[str, object]]]:
 
 @pytest.mark.parametrize("call", [None, 40])
 def test_every_budget_ends_legal(call: int | None) -> None:
-    """Arguments fit the schema, the required ones are there, in the order of the schema."""
+    """Arguments fit the schema, and the required ones are there, each once."""
     made = decoder(max_toolcall_tokens=call) if call else decoder()
     ids = made.ids_of(PROMPT)
     seen: set[str] = set()
@@ -77,8 +77,8 @@ def test_every_budget_ends_legal(call: int | None) -> None:
         assert complete(made, [*ids, *out]), made.dialect.tokenizer.decode(out)
         for name, arguments in calls_of(made.dialect.tokenizer.decode(out)):
             assert misfits(arguments, schemas[name]) == []
-            known = list(dict(schemas[name]).get("properties", {}))
-            assert [k for k in known if k in arguments] == list(arguments)
+            known = dict(schemas[name]).get("properties", {})
+            assert known.keys() >= arguments.keys()
             seen.add(name)
     assert seen == {*schemas}
 
