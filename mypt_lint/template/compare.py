@@ -120,7 +120,8 @@ def _post(url: str, body: dict[str, Any], key: str) -> Any:
     try:
         with urlopen(request, timeout=_SECONDS) as answer:
             return json.load(answer)[key]
-    except HTTPError:
+    except HTTPError as error:
+        error.close()
         raise
     except (OSError, TypeError, ValueError, LookupError) as error:
         why = f"no answer as of llama.cpp or vLLM: {error}; start the server, or name one of these"

@@ -17,6 +17,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 MAX_DEPTH = 200
@@ -114,11 +115,8 @@ _NO_BRACKETS = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[^"\[\]{}]++)++', re
 
 
 def _depth(text: str) -> int:
-    depth = deepest = 0
-    for bracket in _NO_BRACKETS.sub("", text):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
+    steps = (1 if bracket in "[{" else -1 for bracket in _NO_BRACKETS.sub("", text))
+    return max(accumulate(steps, initial=0))
 
 
 # A place in a value: the node of the value around it, and the key or index there. None: the whole.
