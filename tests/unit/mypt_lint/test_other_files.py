@@ -29,6 +29,8 @@ FILES = {
     "git lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "Git LFS"),
     "html": (b"\n<!DOCTYPE html>\n<html><body>Sign in</body></html>", "an HTML page"),
     "html without a type": (b"<HTML>\n<body>404</body>", "an HTML page"),
+    "template": (b"{%- for m in messages %}{{ m.content }}{% endfor %}", "a chat template"),
+    "template of one value": (b"\n{{ bos_token }}{{ messages[0].content }}", "a chat template"),
     "csv": (b"question,answer\n2+2,4\n", "a table of text"),
     "tsv": (b'"instruction"\t"output"\n2+2\t4', "a table of text"),
 }  # fmt: skip
