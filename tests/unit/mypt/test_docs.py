@@ -17,6 +17,7 @@ from mypt.lint.commands import ABOUT
 from mypt.table import MODULES
 from mypt_cli.command import Command
 from mypt_spec import __version__
+from mypt_spec.dialect import families
 from tests.support.pages import blocks
 
 ROOT = Path(__file__).parents[3]
@@ -159,3 +160,8 @@ def test_torch_can_be_had_without_gigabytes() -> None:
     line = re.search(r"`(pip install torch [^`]+)`", README)
     assert line is not None
     assert shlex.split(line[1])[-1] == "https://download.pytorch.org/whl/cpu"
+
+
+def test_the_readme_counts_the_formats() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {int(n) for n in re.findall(r"one of (\d+) \[families\]", text)} == {len(families())}
