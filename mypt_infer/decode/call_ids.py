@@ -107,10 +107,14 @@ class Distinct(Engine):
         after = self._after(ids, token, then) if then != DEAD_STATE else None
         if after is None or not self._goes_on(ids, np.array([token]))[0]:
             return DEAD_STATE
+        return self._number(self._counted(then, ids, after), after)
+
+    def _counted(self, then: int, ids: Ids, after: Ids) -> int:
+        """Returns the engine's state after the number of a call, which it reads with all digits."""
         if isinstance(after, Number) and after.which > ids.which:
             for _ in range(DIGITS - len(str(ids.which))):
                 then = self.engine.next(then, self._zero)
-        return self._number(then, after)
+        return then
 
     def state_facts(self, state: int) -> StateFacts:
         inner, ids = self._split(state)
@@ -141,6 +145,9 @@ class Distinct(Engine):
             after = ids.read(self.words[int(options.ids[at])])
             keep[at] = after is not None
             extra[at] = after.detour if after is not None else 0
+            if isinstance(after, Number) and after.which > ids.which:
+                then = self._counted(self.engine.next(inner, int(options.ids[at])), ids, after)
+                extra[at] = self.engine.state_facts(then).distance - options.distance[at]
         ids_, block, distance, to_close = options
         parts = (ids_, block, distance + extra, to_close + extra)
         return Options(*(part[keep] for part in parts))

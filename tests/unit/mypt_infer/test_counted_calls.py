@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+import mypt_spec
 from mypt_infer.decode import Decoder
 from tests.support import vocabulary
 from tests.support.build import chat, function, user
@@ -55,3 +56,17 @@ def test_numbers_go_on_after_those_of_the_prompt(count: int, engine: str) -> Non
         written = [call.id for call in calls_in(made, ids + answer)]
         assert written == [str(n) for n in range(len(written))]
         assert len(written) > count
+
+
+def test_budgets_end_where_a_vocabulary_has_numbers_as_tokens() -> None:
+    """Tables count four digits, which may be one token: after one digit, less is left to write."""
+    d = mypt_spec.dialect("kimi-k2")
+    made = Decoder(d, [function("list_docs", {})])
+    special = d.tokenizer.special
+    begin = [special["<|tool_calls_section_begin|>"], special["<|tool_call_begin|>"]]
+    ids = [*made.ids_of(d.check(chat(user("Hi")))[0]), *begin]
+    least = made.minimum(made.start(ids))
+    for number in range(6):
+        state, chance = made.start(ids, max_new_tokens=least + number), random.Random(number)
+        while not made.final(state):
+            state = made.next(state, chance.choice(made.ids(state).tolist()))
