@@ -61,7 +61,7 @@ class Reader:
     ) -> Chat:
         """Returns the chat of a record; of its keys, `used` are read and others are `top`."""
         label = self.label(record, shape)
-        top |= {key for key in LABELS if _is_label(key, record.get(key), shape)}
+        top |= {key for key in LABELS if key not in record or _is_label(key, record[key], shape)}
         self.unknown(record, top, "", "the record", telling=False)
         extras = {
             key: value

@@ -6,6 +6,7 @@ others, which the reports of the linter show once for each file, and an error wh
 record lacks was meant, or one that says something in another format.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from mypt_spec.findings import Finding
 
 UNKNOWN, METADATA = "MYP103", "MYP112"
 _KEYS = load(Path(__file__).with_suffix(".toml"))  # its comments say which
+# A text that begins no list, and is no sign of a skeleton, which stands for any text.
+_WORD = re.compile(r"\s*[^\s\[{<\ue000-\uefff]")
 CUSTOMARY, TELLING = frozenset(_KEYS["customary"]), frozenset(_KEYS["telling"])
 
 
@@ -31,7 +34,7 @@ def is_metadata(record: Mapping[str, Any], key: str, close: str, *, telling: boo
         return True
     if telling and key.lower() in TELLING:
         return False
-    if isinstance(value, str) and close.endswith("s") and not value.startswith(("[", "{")):
+    if isinstance(value, str) and close.endswith("s") and _WORD.match(value):
         return True
     return not close or record.get(close) not in (None, "", [])
 

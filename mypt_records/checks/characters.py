@@ -36,7 +36,8 @@ _INVISIBLE = (
 CONTROL = "[\0-\x08\x0b\x0c\x0e-\x1f\x7f]"
 # An escape sequence of a terminal, or one control character.
 _CONTROL = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL}")
-_LETTERS = re.compile(r"[\a\b\v\f](?=[a-z])")  # of commands such as \frac, read as escapes
+# Of commands such as \frac, read as escapes.
+_LETTERS = re.compile("\a(?=lpha|pprox)|\b(?=eta|inom|oldsymbol)|\f(?=rac|orall)|\v(?=ec|arphi)")
 # Sequences that have lost their first character, and characters that a font or a program has made
 # up, such as those of Wingdings; the last of these is Apple's.
 _STRAY = re.compile(

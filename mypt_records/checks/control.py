@@ -61,17 +61,19 @@ def _may_be_control(text: str) -> bool:
 def control_string(chat: Chat) -> Iterator[Finding]:
     """Finds control strings in texts, and thoughts in answers where thoughts are separate."""
     separate = any(message.thoughts for message in chat.messages)
-    rendered = any(message.at == "/prompt" and _is_rendered(message) for message in chat.messages)
+    written = (_written_in(message) for message in chat.messages if message.at == "/prompt")
+    rendered = next(written, frozenset())
     for message in (*chat.messages, *chat.rejected):
         where = f"the {message.alias} message"
         for text in message.content or ():
-            if not _may_be_control(text.text) or (rendered and message.at == "/prompt"):
+            if not _may_be_control(text.text):
                 continue
             strings, thoughts = strings_of("formats"), strings_of("thoughts")
-            fixable = not message.calls and message.role != "tool"  # the text is a whole string
+            fixable = not (message.calls or message.role == "tool" or rendered)  # a whole string
             raw = text.at in _COMPLETIONS and (rendered or chat.shape != "alpaca")
-            ending = ("" if rendered else "info") if raw else "warning"
-            yield from _in(text, strings, where, _HINT, fixable=fixable, ending=ending)
+            ending = "info" if raw and not rendered else "warning"
+            own = rendered if raw or message.at == "/prompt" else frozenset[str]()
+            yield from _in(text, strings, where, _HINT, fixable=fixable, ending=ending, own=own)
             if message.role == "assistant":
                 yield from _unknown(chat, text, strings, where)
             if separate and message.role == "assistant":
@@ -81,11 +83,18 @@ def control_string(chat: Chat) -> Iterator[Finding]:
                 yield from _unpaired(text, thoughts.pattern, where)
 
 
-def _is_rendered(message: Message) -> bool:
-    """Returns whether a template wrote a text: it begins with a control string, and has others."""
-    pattern, start = strings_of("formats").pattern, _BEGINNING.match(message.text)
-    first = start and pattern.match(message.text, start.end())
-    return first is not None and pattern.search(message.text, first.end()) is not None
+def _written_in(message: Message) -> frozenset[str]:
+    """Returns the strings of the template that wrote a text: tags begin a turn, and follow."""
+    strings, start = strings_of("formats"), _BEGINNING.match(message.text)
+    first = start and strings.pattern.match(message.text, start.end())
+    ends = strings_of("ends").formats
+    if not first or first[0] in ends:
+        return frozenset()
+    name, later = strings.formats[first[0]], strings.pattern.findall(message.text, first.end())
+    own = {
+        s for s in strings.formats if strings.formats[s] == name or s == message.text[:5].strip()
+    }
+    return frozenset(own | {s for s in ends if s + "\n" in message.text} if own & {*later} else ())
 
 
 @check("MYP370")
@@ -146,20 +155,20 @@ def _graded(
 
 def _in(
     text: Text, strings: _Strings, where: str, hint: str, *,
-    fixable: bool = False, ending: str = "warning",
+    fixable: bool = False, ending: str = "warning", own: frozenset[str] = frozenset(),
 ) -> Iterator[Finding]:  # fmt: skip
-    """Yields findings about strings; `ending` is the severity at the end, "" for no finding."""
+    """Yields findings about strings that are not `own`; `ending` is the severity at the end."""
     count = 0
     for match in strings.pattern.finditer(text.text):
-        if match[0] == "</s>" and _STRIKE.search(text.text, 0, match.start()):
+        is_strike = match[0] == "</s>" and _STRIKE.search(text.text, 0, match.start())
+        ends = match[0] in strings_of("ends").formats and not text.text[match.end() :].strip()
+        if is_strike or (match[0] in own and (ends or text.at == "/prompt")):
             continue
         count += 1
         if count > _MOST:
             return
         message = f"`{match[0]}` of {strings.formats[match[0]]} in {where}"
-        ends = match[0] in strings_of("ends").formats and not text.text[match.end() :].strip()
         fix = without_end(text, match.start()) if ends and fixable else None
         if ends and ending != "warning":
             hint, fix = _RAW, None
-        if not ends or ending:
-            yield _graded(message, text, match.span(), hint, fix, ending if ends else "warning")
+        yield _graded(message, text, match.span(), hint, fix, ending if ends else "warning")

@@ -8,11 +8,13 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 import mypt_spec
 from mypt_records.chat import Chat
 from mypt_records.reading import Reader
+from mypt_spec.compiled.toml import load
 from mypt_spec.dialect import families, folder
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
@@ -22,7 +24,6 @@ ABOUT = "serialised texts (text)"
 PROMPT = ""
 TOP = frozenset({"text", "language"})
 _BEGINNING = 20_000  # characters that are looked at for tags
-_LAST = re.compile(r"<[^<>\s]{1,30}>\s*\Z")
 
 
 def fit(record: dict[str, Any]) -> int:
@@ -39,18 +40,27 @@ def parsed(name: str, text: str) -> tuple[Episode | None, list[Finding], str]:
     """
     dialect = mypt_spec.dialect(name)
     first, *others = dialect.automaton.steps[dialect.automaton.start]
-    row = dialect.table.terminals[first]
+    row, special = dialect.table.terminals[first], dialect.table.special
     begin = "" if others or row.opens or len(row.spelling) > 1 else row.shown
-    rest = text.removeprefix(begin)
-    framed = begin + re.sub(rf">\s*{re.escape(begin)}", ">", rest) if begin else text
+    ends = {re.escape(tag): tag in special for tag in _ends()}
+    own, added = ("|".join(e for e in ends if ends[e] is x) or "(?!)" for x in (True, False))
+    again = rf"({own})\s*{re.escape(begin)}"
+    framed = begin + re.sub(again, r"\1", text.removeprefix(begin)) if begin else text
     as_it_is: list[Finding] = []
-    for whole in dict.fromkeys((text, framed, _LAST.sub("", framed))):
+    for whole in dict.fromkeys((text, framed, re.sub(rf"(?:{added})\s*\Z", "", framed))):
         episode, findings = dialect.parse(whole)
         as_it_is = as_it_is or findings
         if episode is not None:
             end = "MYP230", len(whole)
             return episode, [f for f in findings if (f.code, f.span and f.span[1]) != end], whole
     return None, as_it_is, text
+
+
+@cache
+def _ends() -> list[str]:
+    """Returns the tokens that end turns or texts."""
+    control = load(Path(__file__).parents[1] / "checks" / "control.toml")
+    return [*control["ends"]["a turn"], *control["added"]["a text"]]
 
 
 def _fit(name: str, text: str) -> int:
@@ -72,11 +82,10 @@ def formats_of(text: str, fit: Callable[[str, str], int] = _fit) -> tuple[str, .
         best = tuple(name for name in fits if fits[name] == max(fits.values()))
         if 2 in fits.values():
             break
-    if best and fit is _fit and not any(fits.values()) and (last := _LAST.search(text)):
-        shorter = text[: last.start()]
-        legal = tuple(name for name in formats_of(shorter) if fit(name, shorter))
-        if legal or last[0].strip() not in mypt_spec.dialect(best[0]).table.special:
-            return legal  # models that have `<|user|>`, too, end turns otherwise
+    if best and fit is _fit and not any(fits.values()):
+        special = mypt_spec.dialect(best[0]).table.special
+        if {tag in special for tag in _ends() if tag in text} == {False}:
+            return ()  # models that have `<|user|>`, too, end turns otherwise
     return tuple(name for name in best if name not in families()) or best
 
 

@@ -87,6 +87,13 @@ def test_texts_may_be_framed_by_a_trainer(text: str, name: str, tmp_path: Path) 
         (f"<s>{LLAMA2}", "MYP219"),
         (CHATML.replace("Yo<|im_end|>\n", "Yo"), "MYP211"),
         (GEMMA.replace("<end_of_turn>", "", 1), "MYP104"),
+        ("<s>[INST] Write strike of x [/INST] Use <b><s> here</s>", "MYP220"),
+        (f"{CHATML.rstrip()}<|im_end|>", "MYP212"),
+        (f"{LLAMA2}</s>", "MYP212"),
+        (f"{CHATML}<b>", "MYP210"),
+        (CHATML.replace("Yo<|im_end|>\n", "Use <b>"), "MYP211"),
+        (CHATML.replace("Yo<|im_end|>\n", "Yo</s>"), "MYP211"),
+        (CHATML.replace("Yo<|im_end|>\n", "Yo<|im_end>"), "MYP303"),
     ],
 )
 def test_a_frame_hides_no_fault(text: str, code: str) -> None:
