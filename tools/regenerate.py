@@ -38,6 +38,7 @@ TABLES = (
     "mypt_spec/bodies/messages.toml",
     "mypt_spec/bodies/type_names.toml",
     "mypt_spec/extra_keys.toml",
+    "mypt_spec/rules/families.toml",
     "mypt_spec/rules/rules.toml",
 )
 sys.path.insert(0, str(ROOT))

@@ -12,11 +12,13 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.names import is_prepared
 from mypt_cli.words import counted
+from mypt_spec.compiled.toml import load
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -25,14 +27,7 @@ _IGNORES = ".gitignore"
 _HEAD = 1 << 20  # bytes read of a first line
 EXCLUDED, IGNORED, PREPARED = "excluded", "ignored by git", "prepared data set"
 _BASELINE = "baseline of mypt-lint"
-_PROJECT_FILES = (  # keys of the first line, and what such a file is
-    ({"mypt-lint-baseline"}, _BASELINE),
-    ({"code", "name", "severity", "message", "filename"}, "report of mypt-lint"),
-    ({"type", "files", "clean", "faulty"}, "report of mypt-lint"),
-    ({"file", "line", "status", "findings"}, "rejects of mypt-prepare"),
-    ({"event", "step"}, "log of mypt-train"),
-    ({"chunk_id", "doc_id", "title", "path"}, "index of mypt-index"),
-)
+_PROJECT_FILES = Path(__file__).with_name("project_files.toml")
 
 
 @dataclass
@@ -148,7 +143,8 @@ def _project_file(path: str) -> str:
     except (OSError, ValueError, RecursionError):
         return ""
     keys = set(first) if isinstance(first, dict) else set()
-    return next((kind for needed, kind in _PROJECT_FILES if keys >= needed), "")
+    rows = load(_PROJECT_FILES)["file"]
+    return next((row["what"] for row in rows if keys.issuperset(row["keys"])), "")
 
 
 def _upwards(folder: str) -> Iterator[str]:

@@ -10,8 +10,10 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+
+from mypt_spec.compiled.toml import load
 
 MAX_TITLE = 200
 # The most pages of a PDF.
@@ -31,17 +33,8 @@ _DECLARED = (
     # Emacs and Python, in one of the first two lines.
     re.compile(rb"\A(?:[^\n]*\n)?[ \t]*(?:#|//|;|%|--|/\*|<!--)[^\n]*?coding[:=][ \t]*([\w.-]+)"),
 )
-# The encodings that may be declared, by the names of Python's codecs. Browsers, and so most pages,
-# mean the wider one of two (https://encoding.spec.whatwg.org).
-_WIDER = {
-    "iso8859-1": "cp1252",
-    "ascii": "cp1252",
-    "iso8859-9": "cp1254",
-    "shift_jis": "cp932",
-    "euc_kr": "cp949",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-}
+_WIDER = load(Path(__file__).with_name("wider_encodings.toml"))
+# The encodings that may be declared, by the names of Python's codecs.
 _ALLOWED = re.compile(
     r"utf-8|utf-16-[lb]e|cp(125\d|932|949|874|866|437|850)|iso8859-\d+|koi8-[ru]|mac-roman|"
     r"gb18030|big5(hkscs)?|euc_jp|iso2022_jp"

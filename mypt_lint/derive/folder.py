@@ -3,25 +3,17 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from mypt_lint.derive.shape import DAY, NAME, Block, NotLearnedError, Shape, pieces
 from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
+from mypt_spec.compiled.toml import load
 from mypt_spec.table import LISTS
 from mypt_spec.templates.sandbox import ToolTemplate
 
-_PATHS = {
-    "head": "system",
-    "system": "system",
-    "tools": "system/tools",
-    "user": "user",
-    "thought": "assistant/think",
-    "answer": "assistant",
-    "call": "assistant/tool_call",
-    "results": "tool",
-    "result": "tool",
-}
+_PATHS = load(Path(__file__).with_name("paths.toml"))
 _MARKS = {"BEGIN": "Begins a chat.", "PLAIN": "Is for no system block.", "TAIL": "Ends a chat."}
 
 

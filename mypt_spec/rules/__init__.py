@@ -8,9 +8,11 @@ first is the family.
 import importlib
 import pkgutil
 from collections.abc import Callable
+from pathlib import Path
 
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.strict_json import faults, lone_surrogate
+from mypt_spec.compiled.toml import load
 from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import Finding
 from mypt_spec.rules.context import CHECKS, Context, Limits, ToolsOf
@@ -20,18 +22,7 @@ from mypt_spec.validator import Run
 
 __all__ = ["FAMILIES", "Context", "Limits", "check_episode"]
 
-FAMILIES = {
-    "0": "file",
-    "1": "schema",
-    "2": "placement",
-    "3": "payload",
-    "4": "phase, and content",
-    "5": "tokens and shards",
-    "6": "data set",
-    "7": "generation",
-    "8": "damaged tags",
-    "9": "the tool itself",
-}
+FAMILIES = load(Path(__file__).with_name("families.toml"))
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
