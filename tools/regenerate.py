@@ -30,6 +30,7 @@ TABLES = (
     "mypt/lint/commands.toml",
     "mypt_cli/jsonl/array.toml",
     "mypt_cli/jsonl/other_files.toml",
+    "mypt_cli/jsonl/project_files.toml",
     "mypt_records/checks/control.toml",
     "mypt_records/content.toml",
     "mypt_records/private.toml",
