@@ -6,7 +6,6 @@ others, which the reports of the linter show once for each file, and an error wh
 record lacks was meant, or one that says something in another format.
 """
 
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from mypt_spec.findings import Finding
 
 UNKNOWN, METADATA = "MYP103", "MYP112"
 _KEYS = load(Path(__file__).with_suffix(".toml"))  # its comments say which
-# A text that begins no list, and is no sign of a skeleton, which stands for any text.
-_WORD = re.compile(r"\s*[^\s\[{<\ue000-\uefff]")
 CUSTOMARY, TELLING = frozenset(_KEYS["customary"]), frozenset(_KEYS["telling"])
 
 
@@ -26,15 +23,15 @@ def is_metadata(record: Mapping[str, Any], key: str, close: str, *, telling: boo
     """Returns whether an unknown top-level key is metadata.
 
     `close` is the known key that it is most like, "" for none. A key that the record lacks, or
-    leaves empty, was meant; but a word is no list. `telling`: keys that say something in some
-    format are no metadata.
+    leaves empty, was meant; but a text under `tool` is no list of `tools`. `telling`: keys that
+    say something in some format are no metadata.
     """
     value = record.get(key)
     if key in CUSTOMARY:
         return True
     if telling and key.lower() in TELLING:
         return False
-    if isinstance(value, str) and close.endswith("s") and _WORD.match(value):
+    if isinstance(value, str) and close == key + "s":
         return True
     return not close or record.get(close) not in (None, "", [])
 

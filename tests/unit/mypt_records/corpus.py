@@ -206,6 +206,7 @@ OPENAI: list[Row] = [
     ("a tool without a name, in a text", o(u(), a(), tools=json.dumps([{"type": "function", "function": {"name": None}}])), [("MYP102", "/tools")]),
     ("an empty name of a tool", o(u(), a(), tools=[tool("")]), [("MYP127", "/tools/0")]),
     ("a tool of a misspelt type", o(u(), a(), tools=[{**tool(), "type": "tool"}]), [("MYP127", "/tools/0/type")]),
+    ("misspelt tools, in a text", {**o(u(), a()), "tols": json.dumps([tool()])}, [("MYP103", "/tols")]),
     ("a tool that is a name", o(u(), a(), tools=["weather"]), [("MYP104", "/tools/0")]),
     ("a function that is a name", o(u(), a(), tools=[{"type": "function", "function": "weather"}]), [("MYP104", "/tools/0/function")]),
     ("a name that is a number", o(u(), a(), tools=[tool(5)]), [("MYP104", "/tools/0")]),  # type: ignore[arg-type]
