@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mypt_records.prefilter import TextFilter
+from mypt_records.prefilter import all_prefilters
 from mypt_spec.bodies.members import Member, Members
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Finding
@@ -154,8 +154,7 @@ class Chat:
         if not code:
             return texts
         if "by code" not in self.facts:
-            every = [text.text for _, text in self.facts["texts"][True]]
-            self.facts["by code"] = TextFilter(lambda _: True).by_code(every)
+            self.facts["by code"] = all_prefilters().by_code([t.text for _, t in self.texts()])
         return [texts[i] for i in sorted(self.facts["by code"][code]) if i < len(texts)]
 
     def answers(self, code: str = "") -> Iterator[tuple[Message, Text]]:

@@ -114,7 +114,7 @@ class TextFilter:
     def doubtful(self, texts: Sequence[str], joined: TextBytes | None = None) -> list[int]:
         """Returns the numbers of the texts, here also joined, in which something may be found."""
         places = self._scan(texts, joined)
-        asked = [p for p in self.prefilters if places is None or not p.needles]
+        of_every_text = [p for p in self.prefilters if places is None or not p.needles]
         doubtful = set[int]()
         for i, bits in (places or {}).items():
             text = texts[i]
@@ -124,19 +124,19 @@ class TextFilter:
                 if len(text) >= one.least and one.may_find(text):
                     doubtful.add(i)
                     break
-        for _, _, least, may_find in asked:
+        for _, _, least, may_find in of_every_text:
             doubtful.update([i for i, t in enumerate(texts) if len(t) >= least and may_find(t)])
         return sorted(doubtful)
 
     def by_code(self, texts: Sequence[str]) -> dict[str, set[int]]:
         """Returns the numbers of the texts in which the rule of each code may find something."""
-        places, found = self._scan(texts), dict[str, set[int]]()
-        for number, one in enumerate(self.prefilters):
+        places, numbers = self._scan(texts), dict[str, set[int]]()
+        for bit, one in enumerate(self.prefilters):
             every = places is None or not one.needles
-            in_doubt = [i for i, bits in (places or {}).items() if bits >> number & 1]
+            in_doubt = [i for i, bits in (places or {}).items() if bits >> bit & 1]
             for code in one.codes:
-                found.setdefault(code, set()).update(range(len(texts)) if every else in_doubt)
-        return found
+                numbers.setdefault(code, set()).update(range(len(texts)) if every else in_doubt)
+        return numbers
 
     def _scan(self, texts: Sequence[str], joined: TextBytes | None = None) -> dict[int, int] | None:
         """Returns `_places`; None if it does not pay, or if all functions are to be asked."""
@@ -154,3 +154,9 @@ class TextFilter:
             i = bisect_right(texts.ends, start)
             places[i] = places.get(i, 0) | bits[needle]
         return places
+
+
+@cache
+def all_prefilters() -> TextFilter:
+    """Returns the filter of all rules, once all checks are imported."""
+    return TextFilter(lambda _: True)

@@ -103,7 +103,7 @@ def _has_lookalikes(text: str) -> bool:
 def wrong_encoding(chat: Chat) -> Iterator[Finding]:
     """Finds texts that were decoded with the wrong encoding: the first place of each text."""
     for message, text in chat.texts("MYP363"):
-        if odd(text.text) and (match := re.search(_BROKEN, text.text)):
+        if not text.text.isascii() and (match := re.search(_BROKEN, text.text)):
             quoted = "U+FFFD" if match[0] == "\ufffd" else repr(match[0])
             fault = f"{quoted} in the {message.alias} message: it was read in the wrong encoding"
             fix = _fix(text, reread(text.text), "read it as UTF-8")
@@ -114,7 +114,7 @@ def wrong_encoding(chat: Chat) -> Iterator[Finding]:
 def invisible_character(chat: Chat) -> Iterator[Finding]:
     """Finds characters that nobody sees, in texts of scripts that do not need them."""
     for message, text in chat.texts("MYP364"):
-        match = re.search(_INVISIBLE, text.text) if odd(text.text) else None
+        match = None if text.text.isascii() else re.search(_INVISIBLE, text.text)
         if match and not re.search(_NEEDS, text.text):
             fault = f"U+{ord(match[0][0]):04X} in the {message.alias} message is invisible"
             fix = _fix(text, re.sub(_INVISIBLE, "", text.text), "delete invisible characters")

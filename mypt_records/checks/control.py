@@ -91,9 +91,7 @@ def _written_in(message: Message) -> frozenset[str]:
     if not first or first[0] in ends:
         return frozenset()
     name, later = strings.formats[first[0]], strings.pattern.findall(message.text, first.end())
-    own = {
-        s for s in strings.formats if strings.formats[s] == name or s == message.text[:5].strip()
-    }
+    own = {s for s, of in strings.formats.items() if of == name or message.text.startswith(s)}
     return frozenset(own | {s for s in ends if s + "\n" in message.text} if own & {*later} else ())
 
 

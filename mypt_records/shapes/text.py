@@ -42,8 +42,8 @@ def parsed(name: str, text: str) -> tuple[Episode | None, list[Finding], str]:
     first, *others = dialect.automaton.steps[dialect.automaton.start]
     row, special = dialect.table.terminals[first], dialect.table.special
     begin = "" if others or row.opens or len(row.spelling) > 1 else row.shown
-    ends = {re.escape(tag): tag in special for tag in _ends()}
-    own, added = ("|".join(e for e in ends if ends[e] is x) or "(?!)" for x in (True, False))
+    own = "|".join(re.escape(tag) for tag in _ends() if tag in special) or "(?!)"
+    added = "|".join(re.escape(tag) for tag in _ends() if tag not in special) or "(?!)"
     again = rf"({own})\s*{re.escape(begin)}"
     framed = begin + re.sub(again, r"\1", text.removeprefix(begin)) if begin else text
     as_it_is: list[Finding] = []
@@ -83,8 +83,8 @@ def formats_of(text: str, fit: Callable[[str, str], int] = _fit) -> tuple[str, .
         if 2 in fits.values():
             break
     if best and fit is _fit and not any(fits.values()):
-        special = mypt_spec.dialect(best[0]).table.special
-        if {tag in special for tag in _ends() if tag in text} == {False}:
+        ends = [tag for tag in _ends() if tag in text]
+        if ends and not any(tag in mypt_spec.dialect(best[0]).table.special for tag in ends):
             return ()  # models that have `<|user|>`, too, end turns otherwise
     return tuple(name for name in best if name not in families()) or best
 
