@@ -178,13 +178,18 @@ def vllm_tokenizer(known: Known) -> Any:
     )
 
 
-def of_sglang(calls: str, reasoning: str) -> Parser:
-    """Returns what reads by SGLang's parsers, in the order of its server."""
+def sglang(tools: list[Any]) -> tuple[Any, Any, list[Any]]:
+    """Returns SGLang's module of parsers of calls, its parser of thoughts, and its tools."""
     root = "llm_router_utils.sglang.srt"
     parsers = importlib.import_module(f"{root}.function_call.function_call_parser")
     thinker = importlib.import_module(f"{root}.parser.reasoning_parser").ReasoningParser
     base = importlib.import_module(f"{root}.function_call.base_format_detector")
-    tools = [base.Tool.model_validate(tool) for tool in TOOLS]
+    return parsers, thinker, [base.Tool.model_validate(tool) for tool in tools]
+
+
+def of_sglang(calls: str, reasoning: str) -> Parser:
+    """Returns what reads by SGLang's parsers, in the order of its server."""
+    parsers, thinker, tools = sglang(TOOLS)
 
     def parse(known: Known, pieces: Pieces) -> Read:
         thinking = reasoning and thinker(reasoning, force_reasoning=known.opened or None)

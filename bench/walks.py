@@ -22,7 +22,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from bench.stream import cut, vllm_tokenizer
+from bench.stream import cut, sglang, vllm_tokenizer
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.deltas import DeltaReader
 from mypt_spec.bodies.json_schema import misfits
@@ -102,11 +102,7 @@ def of_vllm_text(name: str, calls: str, reasoning: str) -> Reader:
 
 def of_sglang_text(name: str, calls: str, reasoning: str) -> Reader:
     """Returns what reads whole texts by SGLang's parsers."""
-    root = "llm_router_utils.sglang.srt"
-    parsers = importlib.import_module(f"{root}.function_call.function_call_parser")
-    thinker = importlib.import_module(f"{root}.parser.reasoning_parser").ReasoningParser
-    base = importlib.import_module(f"{root}.function_call.base_format_detector")
-    tools = [base.Tool.model_validate(tool) for tool in TOOLS]
+    parsers, thinker, tools = sglang(TOOLS)
 
     def read(walk: Walk) -> list[list[Any]] | str:
         answer = known(name, walk)
