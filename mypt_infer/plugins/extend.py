@@ -139,8 +139,8 @@ def _with_ids(
     counted, out = counting(table) is not None, list[Message]()
     past = int(reader.calls[0].id) if counted and reader.calls else 0
     written = {*spelled.values()}
-    given = [message.get("tool_call_id") for message in messages]
-    answered = [None if ident is None else spelled.get(ident, ident) for ident in given]
+    result_ids = [message.get("tool_call_id") for message in messages]
+    answered = [None if ident is None else spelled.get(ident, ident) for ident in result_ids]
     waiting = iter([call for call in calls if call["id"] not in answered])
     for number, (message, ident) in enumerate(zip(messages, answered, strict=True)):
         name = message.get("name")

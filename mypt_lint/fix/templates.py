@@ -36,7 +36,7 @@ _VALUE = re.compile(
 )
 _OF_MESSAGES = re.compile(r"[.\[]|content|text")  # another name may be an option, which is needed
 # Conversations with a fault, by its code and subject; all, and their texts without and with prompt.
-_Shown = tuple[dict[tuple[str, str], set[int]], list[dict[str, Any]], list[list[Outcome]]]
+_Outcomes = tuple[dict[tuple[str, str], set[int]], list[dict[str, Any]], list[list[Outcome]]]
 
 
 def fix_template(
@@ -47,18 +47,18 @@ def fix_template(
     if not template.path.endswith(".jinja"):
         fixes.refused.append(f"{template.path}: not fixed; save its template as a file of Jinja")
         return template
-    fixed, new, check = Counter[str](), template, Bounded(partial, _shown, rows, style)
+    fixed, new, check = Counter[str](), template, Bounded(partial, _outcomes, rows, style)
     with suppress(OutOfBoundsError):
-        shown: Any = check(template)
-        for key in [key for key in shown[0] if key[0] in codes and _FIXABLE.search(key[1])]:
-            best, now = new, shown
-            while key in now[0]:
-                edits = islice(_edits(best, key[0]), _MOST)
-                tries = ((edited, check(edited, now, key)) for edited in edits)
-                best, now = next((pair for pair in tries if pair[1]), (best, ({},)))
-            if len(now) > 1:
-                fixed += Counter(code for code, _ in shown[0].keys() - now[0].keys())
-                new, shown = best, now
+        outcomes: Any = check(template)
+        for key in [key for key in outcomes[0] if key[0] in codes and _FIXABLE.search(key[1])]:
+            edited, current = new, outcomes
+            while key in current[0]:
+                edits = islice(_edits(edited, key[0]), _MOST)
+                tries = ((edit, check(edit, current, key)) for edit in edits)
+                edited, current = next((pair for pair in tries if pair[1]), (edited, ({},)))
+            if len(current) > 1:
+                fixed += Counter(code for code, _ in outcomes[0].keys() - current[0].keys())
+                new, outcomes = edited, current
     check.close()
     pieces = partial(iter, [Piece(0, template.text.encode(), new.text.encode(), fixed)])
     if diff:
@@ -70,10 +70,10 @@ def fix_template(
     return template if diff else new
 
 
-def _shown(
+def _outcomes(
     rows: list[dict[str, Any]], style: Format | None, template: Template,
-    before: _Shown | None = None, key: tuple[str, str] = ("", ""),
-) -> _Shown | None:  # fmt: skip
+    before: _Outcomes | None = None, key: tuple[str, str] = ("", ""),
+) -> _Outcomes | None:  # fmt: skip
     """Returns what a template shows; None if it is no fix of the fault `key` of `before`."""
     render = renderer(style.named(template) if style else template)
 

@@ -217,7 +217,7 @@ def resolved(plan: Plan, source: Source, say: Say) -> Resolved:
 def _check_system(options: Settings, name: str, source: Source) -> None:
     """Raises UsageError for a prompt of the command line that would change no record of a source.
 
-    Settings may hold for many files, some of which have prompts of their own.
+    Settings may apply to many files, and some of these may already have a system prompt.
     """
     is_option = options["system"] is not None and options.origin("system") == "command line"
     if not is_option or options["records"] in DETECTABLE:

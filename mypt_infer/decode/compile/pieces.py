@@ -376,8 +376,8 @@ def tokens_from(
                 reads.tokens.extend(below.ids)
                 reads.then.extend([state(then) + bit] * len(below.ids))
             if bit:
-                kept = [i for i, code in enumerate(deeper.then) if not code + 2 & bit]
-                tokens, codes = ([part[i] for i in kept] for part in deeper[:2])
+                others = [i for i, code in enumerate(deeper.then) if not code + 2 & bit]
+                tokens, codes = ([part[i] for i in others] for part in deeper[:2])
                 unread = [(t, code + bit) for t, code in deeper.unread if not code + 2 & bit]
                 deeper = TokenReads(tokens, [code + bit for code in codes], unread)
             reads.add(deeper)
