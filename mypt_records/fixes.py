@@ -1,6 +1,6 @@
 """Makes fixes of what has one meaning: a key, a role or a value that is spelled another way.
 
-Output are safe fixes of records. Whoever makes one proves it first (`mypt_lint.fix`).
+Output are fixes of records. Whoever makes one proves it first (`mypt_lint.fix`).
 """
 
 import ast
@@ -74,7 +74,9 @@ def _keys(node: ast.Dict) -> bool:
 
 
 def without_end(text: Text, start: int) -> Fix | None:
-    """Returns the fix that cuts off the end of a text; None inside of a JSON text."""
-    if text.outer is not None:
-        return None
-    return replaced(text.at, text.text[:start], "cut it off: it ends the message anyway")
+    """Returns the unsafe fix that cuts off the end of a text; None inside of a JSON text.
+
+    Where no template adds a stop token, this one alone teaches the model to stop.
+    """
+    title = "cut it off, if your template ends messages itself"
+    return None if text.outer else replaced(text.at, text.text[:start], title, safe=False)

@@ -22,9 +22,8 @@ _UNKNOWN = re.compile(
 )
 _THOUGHT = re.compile(r"\s*(?P<tag><think>).*?</think>", re.DOTALL)
 _HINT = "remove it, or escape it: as a special token it ends the text, or begins another message"
-_COMPLETIONS = {"/completion", "/response", "/chosen", "/rejected"}
 _BEGINNING = re.compile(r"\s*(<s>|<bos>)?\s*")
-_RAW = "right if the trainer adds no stop token to a completion, and no template renders it"
+_RAW = "right if the trainer adds no stop token to an answer, and no template renders it"
 
 
 class _Strings(NamedTuple):
@@ -70,7 +69,7 @@ def control_string(chat: Chat) -> Iterator[Finding]:
                 continue
             strings, thoughts = strings_of("formats"), strings_of("thoughts")
             fixable = not (message.calls or message.role == "tool" or rendered)  # a whole string
-            raw = text.at in _COMPLETIONS and (rendered or chat.shape != "alpaca")
+            raw = message.role == "assistant" and text.at.count("/") == 1  # no message with a role
             ending = "info" if raw and not rendered else "warning"
             own = rendered if raw or message.at == "/prompt" else frozenset[str]()
             yield from _in(text, strings, where, _HINT, fixable=fixable, ending=ending, own=own)

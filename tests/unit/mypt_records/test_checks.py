@@ -210,8 +210,12 @@ def test_sides_of_preferences(chosen: Any, rejected: Any, code: list[str]) -> No
     assert [f.code for f in findings(read(record, "preference"))] == code
 
 
-def test_a_stop_token_of_a_completion_stays() -> None:
+@pytest.mark.parametrize(
+    "keys",
+    ["prompt completion", "prompt response", "instruction output", "prompt chosen rejected"],
+)
+def test_a_stop_token_of_an_answer_stays(keys: str) -> None:
     """Nobody knows whether the trainer of a text without a template adds one."""
-    record = {"prompt": "Q:", "completion": " 4<|endoftext|>\n"}
-    (finding,) = findings(read(record, "completion"))
+    record = dict(zip(keys.split(), ["Q:", " 4<|endoftext|>\n", "5"], strict=False))
+    (finding,) = findings(read(record, shape_of(record)))
     assert (finding.code, finding.severity, finding.fix) == ("MYP301", "info", None)

@@ -45,8 +45,6 @@ def talk(role: str, text: str = "Yes.") -> Record:
     [
         (talk("gpt"), talk("assistant")),
         (talk("Assistant"), talk("assistant")),
-        (talk("assistant", "Yes.<|im_end|>\n"), talk("assistant")),
-        (talk("assistant", "Yes.</s>"), talk("assistant")),
         (used("{'q': 'it\\'s', 'b': None, 'c': [True]}"), used('{"q": "it\'s", "b": null, "c": [true]}')),
         (used('{"q": 1,}'), used('{"q": 1}')),
         (used(""), used("{}")),
@@ -75,6 +73,7 @@ def test_what_has_one_meaning_is_fixed(record: Record, wanted: Record) -> None:
     [
         talk("assistent"),  # one may be meant
         talk("poet"),
+        talk("assistant", "Yes.</s>"),  # a template may add none
         talk("assistant", "Yes.<|im_end|> No."),
         talk("assistant", "Yes.<|im_start|>"),
         talk("assistant", "</s>"),
@@ -107,6 +106,11 @@ def test_control_characters_in_formulas_are_their_letters() -> None:
     text = "Half is \frac{1}{2}, \beta too.\x1b[0m"
     wanted = r"Half is \frac{1}{2}, \beta too."
     assert fixed(talk("assistant", text), unsafe=True) == talk("assistant", wanted)
+
+
+@pytest.mark.parametrize("end", ["<|im_end|>\n", "</s>"])
+def test_a_stop_token_has_an_unsafe_fix(end: str) -> None:
+    assert fixed(talk("assistant", f"Yes.{end}"), unsafe=True) == talk("assistant")
 
 
 def test_a_misspelt_role_has_an_unsafe_fix() -> None:
