@@ -68,8 +68,8 @@ def control_string(chat: Chat) -> Iterator[Finding]:
             if not _may_be_control(text.text):
                 continue
             strings, thoughts = strings_of("formats"), strings_of("thoughts")
-            fixable = not (message.calls or message.role == "tool" or rendered)  # a whole string
             raw = message.role == "assistant" and text.at.count("/") == 1  # no message with a role
+            fixable = not (raw or rendered or message.calls or message.role == "tool")
             ending = "info" if raw and not rendered else "warning"
             own = rendered if raw or message.at == "/prompt" else frozenset[str]()
             yield from _in(text, strings, where, _HINT, fixable=fixable, ending=ending, own=own)
@@ -166,6 +166,5 @@ def _in(
             return
         message = f"`{match[0]}` of {strings.formats[match[0]]} in {where}"
         fix = without_end(text, match.start()) if ends and fixable else None
-        if ends and ending != "warning":
-            hint, fix = _RAW, None
+        hint = _RAW if ends and ending == "info" else hint
         yield _graded(message, text, match.span(), hint, fix, ending if ends else "warning")
