@@ -138,14 +138,14 @@ class Reader:
             if key in valid or key.startswith("_") or value is None:
                 continue
             close = closest_key(key, tuple(valid))
+            close = "" if close in LABELS and not isinstance(value, bool) else close  # a class
             if telling is not None and is_metadata(item, key, close, telling=telling):
                 self.findings += noted(key, below(at, key))
                 continue
             hint = f'did you mean "{close}"?' if close else _KEEP
             message, exact = f'{subject} has an unknown key "{key}"', at and _same(key, close)
             fix = renamed(at, escape(key), close, value) if exact and close not in item else None
-            place = below(at, key)
-            self.findings.append(Finding("MYP103", message, place, help=hint, fix=fix, on_key=True))
+            self.add("MYP103", message, below(at, key), hint=hint, fix=fix, on_key=True)
 
     def extra(
         self, where: str, item: dict[str, Any], used: set[str], valid: Collection[str], at: str
@@ -397,8 +397,8 @@ def weight_of(beside: Mapping[str, JsonValue], reader: Reader) -> JsonValue | No
 
 def _is_label(key: str, value: Any, shape: str) -> bool:
     """Returns whether a key labels the answer of a record; else it may name a class of texts."""
-    boolean = str(value).lower() in _LABELS and shape not in ("text", "plain")
-    return key != "label" or shape == "kto" or isinstance(value, bool) or boolean
+    is_word = str(value).lower() in ("true", "false") and shape not in ("text", "plain")
+    return key != "label" or shape == "kto" or isinstance(value, bool) or is_word
 
 
 def filled(item: Mapping[str, Any], keys: Iterable[str]) -> set[str]:

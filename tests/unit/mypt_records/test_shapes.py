@@ -120,7 +120,7 @@ def test_calls_of_sharegpt(calling: str, result: str) -> None:
         ("sharegpt", {"conversations": [{"from": "human"}]}, "MYP104", "/conversations/0/value"),
         ("sharegpt", {"conversations": [{"from": "human", "value": "Hi", "valeu": "x"}]}, "MYP112", "/conversations/0/valeu"),
         ("sharegpt", {"conversations": []}, "MYP104", "/conversations"),
-        ("sharegpt", gpt(("human", "Hi"), label="good"), "MYP104", "/label"),
+        ("sharegpt", gpt(("human", "Hi"), label="true"), "MYP104", "/label"),
         ("alpaca", {"instruction": "Hi"}, "MYP102", ""),
         ("alpaca", {"output": "Hi"}, "MYP102", ""),
         ("alpaca", {"instruction": ["Hi"], "output": "Yo"}, "MYP104", "/instruction"),
