@@ -56,6 +56,7 @@ READERS = {
     "lfm2.5": (("lfm2", "qwen3"), ("lfm2", ""), ""),
     "olmo3": (None, ("olmo3", ""), ""),
     "kimi-k2": (("kimi_k2", ""), ("kimi_k2", ""), "kimi"),
+    "kimi-k2-thinking": (("kimi_k2", "kimi_k2"), ("kimi_k2", "kimi_k2"), "kimi"),
     "kimi-k2.5": (("kimi_k2", ""), ("kimi_k2", ""), "kimi"),
     "kimi-k2.7": (("kimi_k2", "kimi_k2"), ("kimi_k2", "kimi_k2"), "kimi"),
     "mistral": (None, ("mistral", ""), ""),

