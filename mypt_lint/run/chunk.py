@@ -26,13 +26,13 @@ OF_THE_FILE = frozenset({
     METADATA, MIXED, ONE_LABEL, UNREAD, VOCABULARY, THOUGHTS, CHANCE, "MYP133", "MYP134", "MYP137",
     "MYP326", "MYP328", "MYP370",
 })  # fmt: skip
-_MILD = frozenset(
-    {"MYP214", "MYP259", "MYP301", "MYP314", "MYP351", "MYP609"}
-)  # once a file where they are remarks
+_MILD = dict.fromkeys(("MYP214", "MYP259", "MYP301", "MYP314", "MYP351", "MYP609"), ("info",)) | {
+    "MYP010": ("info", "warning")
+}  # once a file where their severity is one of these
 _LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
 # Findings about a file: the line at which they are shown is not faulty because of them.
-_NOT_OF_A_LINE = frozenset({"MYP012", "MYP013", METADATA, ONE_LABEL, FORMS})
+_NOT_OF_A_LINE = frozenset({"MYP010", "MYP012", "MYP013", METADATA, ONE_LABEL, FORMS})
 _Place = tuple[str, int]
 _END: _Place = ("\U0010ffff", 0)
 
@@ -131,7 +131,7 @@ def once(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 def _is_once(item: Diagnostic) -> bool:
     code = item.finding.code
     if code in _MILD:
-        return item.finding.severity == "info"
+        return item.finding.severity in _MILD[code]
     return code in OF_THE_FILE or (code == _PROMPT_ONLY and item.dialect == "prompt")
 
 

@@ -161,7 +161,7 @@ def test_sarif_carries_fixes_that_a_viewer_can_make(
     results = json.loads(capsys.readouterr().out)["runs"][0]["results"]
     lines = MESSY.decode().split("\n")
     fixable = [result for result in results if "fixes" in result]
-    assert [result["ruleId"] for result in fixable] == ["MYP009", "MYP010", "MYP108"]
+    assert [result["ruleId"] for result in fixable] == ["MYP009", "MYP108", "MYP010"]
     assert {result["ruleId"] for result in results if result not in fixable} == {"MYP906"}
     for result in reversed(fixable):
         (change,) = result["fixes"][0]["artifactChanges"]

@@ -47,6 +47,17 @@ def test_records_is_the_name_of_the_option_in_all_commands(tmp_path: Path) -> No
     assert convert([*call, "--records", "native"]) == 1  # records of mypt have a system prompt
 
 
+@pytest.mark.usefixtures("folder")
+def test_line_ends_of_windows_are_one_warning(lint: Linter) -> None:
+    text = "".join(line.decode() + "\r\n" for line in lines(*[chat()] * 9))
+    _, (found,), err = lint.of(text, "--no-config", "--select", "MYP010")
+    assert found["message"] == "the line ends in CR LF: in 9 of 9 records"
+    assert "1 warning about the file; 9 lines clean (1 file)" in err
+    Path("mypt-lint.toml").write_text('[severity]\nMYP010 = "error"\n')
+    _, found, err = lint.of(text)
+    assert (len(found), "(0 clean, 9 faulty" in err) == (9, True), "mypt-prepare refuses these"
+
+
 def labelled(*labels: bool) -> str:
     return "".join(
         json.dumps({"prompt": f"Q{i}", "completion": "A", "label": label}) + "\n"

@@ -41,7 +41,7 @@ def test_equal_lines_in_a_row_are_checked_once(monkeypatch: pytest.MonkeyPatch) 
         calls.append(raw)
         return real(self, raw, row=row, filename=filename)
 
-    lines = [b"\xef\xbb\xbf{"] * 3 + [b""] * 500 + [b"\r"] * 500 + [b"{}"] * 2 + [b'{"a'] * 500
+    lines = [b"\xef\xbb\xbf{"] * 3 + [b""] * 500 + [b" "] * 500 + [b"{}"] * 2 + [b'{"a'] * 500
     want = [i for row, raw in enumerate(lines, 1) for i in CHECKER.line(raw, row=row, filename="f")]
     monkeypatch.setattr(Checker, "line", counting)
     data = b"\n".join([*lines, b""])
