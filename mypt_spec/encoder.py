@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -118,7 +118,7 @@ class Encoded:
     ids: npt.NDArray[np.uint32]
     loss: npt.NDArray[np.uint8]
     weights: npt.NDArray[np.float32] | None = None
-    origin: Origin | None = None
+    origin: Origin | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)

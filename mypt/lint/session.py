@@ -358,10 +358,7 @@ class _Session(NamedTuple):
         options, path = self.options, self.plan.baseline
         if options.write_baseline:
             baseline.write(options.write_baseline, keys)
-            self.say(
-                f"{counted(len(keys), 'finding')} written to {options.write_baseline}; later runs "
-                "ignore them."
-            )
+            self.say(f"Findings written to {options.write_baseline}; later runs ignore them.")
         elif self.baseline_keys is not None and path:
             stale_keys = self.baseline_keys - keys
             if options.prune_baseline and stale_keys:

@@ -122,6 +122,7 @@ def check_loss(d: Dialect, body: str) -> None:
     assert findings == []
     assert episode is not None
     encoded = d.encode(episode)
+    assert "Segment" not in repr(encoded)  # at a prompt of Python, pages of what it was made from
     texts = [d.tokenizer.decode([i]) for i in encoded.ids.tolist()]
     assert list(zip(encoded.loss.tolist(), texts, strict=True)) == rows
 
