@@ -6,6 +6,7 @@ import sys
 from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
 from mypt_cli.parser import Parser
+from mypt_cli.run import saying
 from mypt_cli.store.gguf import model_path
 
 PROG = "mypt-export"
@@ -60,8 +61,9 @@ def _run(chosen: argparse.Namespace) -> None:
         print("".join(f"{PROG}: {note}\n" for note in notes), end="", file=sys.stderr)
     elif chosen.checkpoint is not None:
         report = rooms.export(
-            chosen.checkpoint, out, dialect=chosen.dialect, vocabulary=chosen.vocab, servers=servers
-        )
+            chosen.checkpoint, out, dialect=chosen.dialect, vocabulary=chosen.vocab,
+            servers=servers, say=saying(PROG, quiet=False),
+        )  # fmt: skip
     elif not servers:
         raise rooms.ExportError("name a checkpoint, or a server with --for")
     else:

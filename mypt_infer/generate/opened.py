@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import mypt_spec
 from mypt_infer.decode.prompt import opening, prompt_ids
-from mypt_lint.derive.of_model import dialect_of_model
-from mypt_model.folder import TRAINER, beside, is_plain, newest
+from mypt_lint.derive.of_model import dialect_of_model, vocabulary_of_model
+from mypt_model.folder import is_plain, newest
 from mypt_model.shape import ModelError
 from mypt_spec import Dialect, Finding, VocabularyError
 from mypt_spec.encoder import encode_events
-from mypt_spec.tokenizer.vocabulary import COPIES
 
 if TYPE_CHECKING:
     from mypt_infer.generate.llama import Llama
@@ -37,11 +36,8 @@ def spoken(
     is_plain(newest(Path(folder)))  # raises where there is no config.json
     recorded = dialect_of_model(folder, choice, say)
     name = recorded or "mypt"
-    # What training wrote has its vocabulary as a copy, or is on the dialect's.
-    others = () if beside(folder, TRAINER) else ("tokenizer.json", "tekken.json")
     try:
-        vocabulary_file = vocabulary or beside(folder, *COPIES, *others)
-        loaded = mypt_spec.dialect(name, vocabulary=vocabulary_file)
+        loaded = mypt_spec.dialect(name, vocabulary=vocabulary or vocabulary_of_model(folder))
     except (KeyError, VocabularyError) as error:
         raise ModelError(error.args[0]) from None
     tags = loaded.vocabulary.special if loaded.vocabulary else {}

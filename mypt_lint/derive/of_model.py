@@ -23,13 +23,14 @@ from mypt_lint.derive.probe import Renderings, chat
 from mypt_lint.derive.proof import Level, prove
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.source import has_template
-from mypt_model.folder import dialect_of, newest
+from mypt_model.folder import TRAINER, beside, dialect_of, newest
 from mypt_model.shape import ModelError
 from mypt_records.shapes.text import with_tags
 from mypt_spec import Dialect
 from mypt_spec.dialect import detectable_dialects, families
 from mypt_spec.table_file import grammar_root
 from mypt_spec.tokenizer.proved import cache_folder
+from mypt_spec.tokenizer.vocabulary import COPIES
 
 NAME = "chat-template"
 FOLDERS = 8  # formats and families that are kept at most
@@ -57,6 +58,12 @@ def dialect_of_model(
             f"{model}: its format cannot be kept in the cache folder: {error}; set XDG_CACHE_HOME "
             "to a folder that can be written"
         ) from None
+
+
+def vocabulary_of_model(folder: str | Path) -> Path | None:
+    """Returns the file of a model's vocabulary; None if training wrote it on the dialect's own."""
+    others = () if beside(folder, TRAINER) else ("tokenizer.json", "tekken.json")
+    return beside(folder, *COPIES, *others)
 
 
 def family_of(source: ModelFolder) -> str:

@@ -6,45 +6,41 @@ need transformers.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import mypt_spec
-from mypt_lint.derive.of_model import dialect_of_model
+from mypt_lint.derive.of_model import dialect_of_model, vocabulary_of_model
 from mypt_model import folder as model_folder
-from mypt_model.folder import CONFIG, GENERATION, WEIGHTS, beside, newest
+from mypt_model.folder import CONFIG, GENERATION, WEIGHTS, newest
 from mypt_model.shape import ModelError, fits
 from mypt_spec import VocabularyError
-from mypt_spec.tokenizer.vocabulary import COPIES
 from mypt_train.export.chat_facts import endings, stop_strings
 from mypt_train.export.servers import RESPONSE, server_files, write_folder
 from mypt_train.export.tokenizer_file import ExportError, padding, tokenizer_config, tokenizer_json
 
 
 def export(
-    checkpoint: str | Path,
-    out: str | Path,
-    *,
-    dialect: str | None = None,
-    vocabulary: str | Path | None = None,
-    servers: Iterable[str] = (),
-) -> Path:
+    checkpoint: str | Path, out: str | Path,
+    *, dialect: str | None = None, vocabulary: str | Path | None = None,
+    servers: Iterable[str] = (), say: Callable[[str], None] = lambda _: None,
+) -> Path:  # fmt: skip
     """Writes a checkpoint, or the latest of a run, to the folder `out`; returns `out`.
 
-    `out` must be new or empty. `dialect` is by default the one that the checkpoint was trained on,
-    or "mypt" if the checkpoint does not say. `vocabulary` is by default the file in the checkpoint,
-    or GPT-2's. `servers` are those of `servers.SERVERS` whose files are added. Raises ExportError,
-    before anything is written, for a folder that is no checkpoint, for a vocabulary of another size
-    than the model's, and for a dialect of which a file cannot be written; and when the folder
-    cannot be written.
+    `out` must be new or empty. `dialect` and `vocabulary` are by default those of the checkpoint:
+    what it was trained on, or else the format of its chat template and its tokenizer; without any,
+    "mypt" and GPT-2's. `say` is told what is proved of a derived format. `servers` are those of
+    `servers.SERVERS` whose files are added. Raises ExportError, before anything is written, for a
+    folder that is no checkpoint, for a vocabulary of another size than the model's, and for a
+    dialect of which a file cannot be written; and when the folder cannot be written.
     """
     source, out = newest(checkpoint), Path(out)
     try:
         config, path = _config(source), source / GENERATION
         settings = model_folder.read_object(path) if path.is_file() else {}
-        name = dialect_of_model(source, dialect) or "mypt"
-        d = mypt_spec.dialect(name, vocabulary=vocabulary or beside(source, *COPIES))
+        name = dialect_of_model(source, dialect, say) or "mypt"
+        d = mypt_spec.dialect(name, vocabulary=vocabulary or vocabulary_of_model(source))
     except (KeyError, VocabularyError, ModelError) as error:
         raise ExportError(error.args[0]) from None
     if not fits(config.get("vocab_size", 0), d.tokenizer.vocab_size):

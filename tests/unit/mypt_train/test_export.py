@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from tests.support.build import (
     user,
     write,
 )
+from tests.support.chat_templates import CHATML
 from tests.support.examples import examples
 from tests.support.foreign import path as foreign
 from tests.support.foreign import tekken
@@ -227,6 +229,20 @@ def test_chats_on_the_vocabulary_of_a_model(
     assert rendered["assistant_masks"] == encoded.loss.tolist()
     again = mypt_spec.dialect(name, vocabulary=out / "tokenizer.json")
     assert again.encode(episode).ids.tolist() == encoded.ids.tolist()
+
+
+def test_a_model_that_names_no_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its format is that of its chat template, and its vocabulary that of its tokenizer."""
+    pytest.importorskip("tokenizers")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    size = mypt_spec.dialect("chatml", vocabulary=foreign("qwen")).tokenizer.vocab_size
+    source = checkpoint(tmp_path / "model", vocab_size=size)
+    shutil.copy(foreign("qwen") / "tokenizer.json", source)
+    (source / "chat_template.jinja").write_text(CHATML)
+    says: list[str] = []
+    out = export(source, tmp_path / "out", servers=["vllm"], say=says.append)
+    assert "proved: chat" in says[0]
+    assert json.loads((out / "config.json").read_text())["vocab_size"] == size
 
 
 def test_what_cannot_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
