@@ -85,12 +85,12 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
 
 def with_counted_ids(dialect: Dialect, record: dict[str, Any]) -> dict[str, Any]:
     """Returns a record with the ids that a format counts, which templates take from records."""
-    episode = dialect.read(record)[0] if counting(dialect.table) else None
+    messages = {"messages": record["messages"]}  # definitions may be text that nothing reads
+    episode = dialect.read(messages)[0] if counting(dialect.table) else None
     if episode is None:
         return record
-    return dialect.write(
-        replace(episode, messages=(*(replace(m, meta={}) for m in episode.messages),))
-    )
+    counted = (*(replace(m, meta={}) for m in episode.messages),)
+    return record | dialect.write(replace(episode, messages=counted))
 
 
 def is_blank(record: dict[str, Any]) -> bool:

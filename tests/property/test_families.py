@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,6 +39,22 @@ SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEW
 THINKING = (
     "deepseek-r1", "deepseek-v3.2", "glm4.5", "glm5", "kimi-k2-thinking", "kimi-k2.7", "minimax-m2", "minimax-m2.5", "nemotron3", "qwen3.5", "qwen3.6",
 )  # fmt: skip
+# Of each type, with all that TypeScript says of it.
+SCHEMA: Record = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "minLength": 1, "pattern": "^a", "description": "A\n\nb."},
+        "all": {"type": "boolean"}, "Any": {}, "n": {"type": "integer", "maximum": 9, "default": 3},
+        "rows": {"type": "array", "minItems": 1, "items": {"type": "number", "description": "It."}},
+        "some": {"type": ["object", "null"], "default": {"b": [1], "a": "x"}},
+        "one": {"anyOf": [{"enum": ["a", 2]}, {"$ref": "#/$defs/row"}], "description": "One."},
+        "again": {"type": "array", "items": {"$ref": "#"}}, "list": {"type": "array"},
+        "open": {"type": "object", "additionalProperties": {"type": "integer"}, "properties": {
+            "x": {"type": "object", "additionalProperties": False}, "all": True}},
+    },
+    "required": ["text", "Any"],
+    "$defs": {"row": {"type": "object", "description": "Row.", "properties": {"n": {"$ref": "#/$defs/row"}}}},
+}  # fmt: skip
 EVERY = pytest.mark.parametrize("family", ALL.values(), ids=ALL)
 
 
@@ -229,3 +246,15 @@ def test_kimi_thinks_after_the_prompts_of_its_template(tmp_path: Path) -> None:
             assert [d.serialize(e) for e in d.trained(episode, history="per-turn")] == written
             assert d.serialize(official(episode, d.table)) == written[-1]
     assert thoughts
+
+
+@pytest.mark.extra("renderers")
+def test_kimi_declares_tools_as_its_tokenizer() -> None:
+    """The tokenizer hands its template TypeScript, which the package renderers writes, too."""
+    theirs = importlib.import_module("renderers.kimi_k25")._encode_tools_typescript
+    body: Any = ALL["kimi-k2.5"].dialect.table.openers["tools"].body
+    assert body.text == getattr(ALL["kimi-k2.7"].dialect.table.openers["tools"].body, "text", "")
+    tools = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
+    for some in [tools, *(conversation("tools", n).get("tools") for n in range(either(9, 200)))]:
+        in_order = json.loads(json.dumps(some, sort_keys=True))
+        assert not some or body.write(some) == theirs(in_order)

@@ -45,7 +45,12 @@ class Family:
         paths = files(package, f"{_FOLDERS[package]}/{name}.jinja")
         if not paths:
             return None
-        (folder / "chat_template.jinja").write_bytes(paths[0].read_bytes())
+        text = paths[0].read_text(encoding="utf-8")
+        if "tools_ts_str" in text:  # what the model's tokenizer writes of tools
+            body = self.dialect.table.openers["tools"].body
+            of_tools = f"{{%- set tools_ts_str -%}}{body.text}{{%- endset -%}}"
+            text = f"{{%- if tools -%}}{of_tools}{{%- endif -%}}{text}"
+        (folder / "chat_template.jinja").write_text(text, encoding="utf-8")
         config = {"bos_token": self.bos, "eos_token": self.eos}
         tokens = {str(i): tag for i, tag in enumerate(self.stop.split(), 1)}
         stops = {"added_tokens_decoder": tokens} if tokens else {}
