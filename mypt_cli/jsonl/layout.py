@@ -7,6 +7,7 @@ with `{`, so `[` and an object after it is an array, whatever white space is bet
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,7 @@ _WRAPPED = re.compile(  # the first key of an object that holds objects, after k
 _MEMBER = re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 # A line that ends at the opening of an object or array, or after a key: no record ends there.
 _OPEN_LINE = re.compile(r'\s*\{\s*(?:"(?:[^"\\]|\\.)*"\s*:\s*(?:[\[{]\s*)*)?\Z')
+_JSON_LINE = re.compile(rb"""^\s*(?:\{\s*["'\n\0]|\[\s*[\["{\n])""", re.MULTILINE)
 _AFTER = {"{": ('"',), "[": ("{", '"'), ":": ('"', "[", "{")}
 # Keys of records as they are published, and the types of their values. A message has none of them.
 _RECORD_KEYS: dict[str, type | tuple[type, ...]] = {
@@ -99,7 +101,10 @@ def layout_of(head: bytes, *, ended: bool) -> Layout | None:
         return _array(body, ended=ended)
     if body.startswith(b"{"):
         return _object(head, ended=ended) if ended or b"\n" in body else None
-    return LINES if body or ended else None
+    is_text = body.strip().count(b"\n") > 1 and not _JSON_LINE.search(body)
+    if ended and is_text and _loaded(body.partition(b"\n")[0]) is None:
+        return Layout("other", other=OtherFile("text", "texts of a format: --kind text"))
+    return LINES if ended else None
 
 
 def other_file(head: bytes) -> OtherFile | None:
@@ -120,18 +125,20 @@ def _array(body: bytes, *, ended: bool) -> Layout | None:
     A list of messages that is whole at the end of its line is a record.
     """
     items = body[1:].lstrip(_SPACE)
-    if items and not items.startswith(b"{"):
+    if items and not items.startswith((b"{", b"[", b'"')):
         return LINES
-    line, end, _ = body.partition(b"\n")
+    line, end, more = body.partition(b"\n")
     if not items or not (end or ended):
         return ARRAY if ended else None
+    if not items.startswith(b"{"):  # no records, whichever they are; but each is found at its place
+        return LINES if more.strip() and _loaded(line) is not None else ARRAY
     return LINES if line.rstrip().endswith(b"]") and _is_conversation(line) else ARRAY
 
 
 def _is_conversation(line: bytes) -> bool:
     value = _loaded(line)
     return isinstance(value, list) and (
-        _is_event(value[:1])
+        _is_event(next(iter(value), None))
         or all(
             isinstance(m, dict) and not {"role", "from"}.isdisjoint(m) and not is_record(m)
             for m in value
@@ -139,30 +146,28 @@ def _is_conversation(line: bytes) -> bool:
     )
 
 
-def _is_event(values: list[Any]) -> bool:
-    """Returns whether values begin with the first event of a trace."""
-    return any(
+def _is_event(value: Any) -> bool:
+    """Returns whether a value is the first event of a trace."""
+    return (
         isinstance(value, dict)
         and isinstance(value.get("type", ""), str)
         and any(value.keys() >= keys for keys in EVENT_KEYS)
         and not {"messages", "text", "conversations", "contents"} & value.keys()
-        for value in values[:1]
     )
 
 
 def _loaded(line: str | bytes) -> Any:
     """Returns the value of a line of JSON; None where it is not valid."""
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+    return None
 
 
 def _object(head: bytes, *, ended: bool) -> Layout:
     text = head[:HEAD].decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
     first, _, after = text.partition("\n")
     first, after = first.rstrip(), after.lstrip()
-    if _is_event([_first_value(first)]):
+    if _is_event(_first_value(first)):
         return EVENTS
     if first.endswith("}") and after.startswith("{") and isinstance(_loaded(first), dict):
         return LINES
@@ -196,10 +201,8 @@ def _first_value(text: str) -> Any:
     An object that is cut off has the members before the cut, and an empty list for the one in
     which a list was cut.
     """
-    try:
+    with suppress(ValueError, RecursionError):
         return json.JSONDecoder().raw_decode(text)[0]
-    except (ValueError, RecursionError):
-        pass
     values: dict[str, Any] = {}
     at = 1
     decoder = json.JSONDecoder(strict=False)
