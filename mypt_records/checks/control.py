@@ -21,6 +21,7 @@ _UNKNOWN = re.compile(
     r"<\| ?(?!box_|quad_|object_ref|ref|det|point)([A-Za-z]\w{1,40}) ?\|>", re.ASCII
 )
 _THOUGHT = re.compile(r"\s*(?P<tag><think>).*?</think>", re.DOTALL)
+_OPENED = re.compile(r"<think(ing)?>\s*\Z")  # at the end of a prompt: the answer closes it
 _HINT = "remove it, or escape it: as a special token it ends the text, or begins another message"
 _BEGINNING = re.compile(r"\s*(<s>|<bos>)?\s*")
 _RAW = "right if the trainer adds no stop token to an answer, and no template renders it"
@@ -62,6 +63,7 @@ def control_string(chat: Chat) -> Iterator[Finding]:
     separate = any(message.thoughts for message in chat.messages)
     written = (_written_in(message) for message in chat.messages if message.at == "/prompt")
     rendered = next(written, frozenset())
+    begun = any(m.role == "user" and _OPENED.search(m.text[-80:]) for m in chat.messages)
     for message in (*chat.messages, *chat.rejected):
         where = f"the {message.alias} message"
         for text in message.content or ():
@@ -79,7 +81,7 @@ def control_string(chat: Chat) -> Iterator[Finding]:
                 hint = "move the thought to where the others are"
                 yield from _in(text, thoughts, f"{where}, beside separate thoughts", hint)
             elif message.role == "assistant":
-                yield from _unpaired(text, thoughts.pattern, where)
+                yield from _unpaired(text, thoughts.pattern, where, opened=begun)
 
 
 def _written_in(message: Message) -> frozenset[str]:
@@ -123,12 +125,11 @@ def _unknown(chat: Chat, text: Text, strings: _Strings, where: str) -> Iterator[
             return
 
 
-def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding]:
+def _unpaired(text: Text, tags: re.Pattern[str], where: str, *, opened: bool) -> Iterator[Finding]:
     """Yields findings about thoughts that have but one of their tags.
 
-    One in the middle of a line may be what the text is about.
+    One in the middle of a line may be what the text is about. `opened`: the prompt opens a thought.
     """
-    opened = False
     last = None
     for tag in tags.finditer(text.text):
         last, before = tag, opened
