@@ -202,8 +202,9 @@ class Reader:
                 self.called += self.json_calls(text, f"{here}/{field}")
                 continue
             if not isinstance(text, str) or (kind != "text" and kind not in _THOUGHT):
-                problem = 'expected a part {"type": "text", "text": "..."}, got one '
-                problem += "without a type" if kind is None else f"of type {kind!r}"
+                got = kind_of(content[i]) + " without a type" * bool(part)
+                got = f"one of type {kind!r}" if kind else got
+                problem = f'expected a part {{"type": "text", "text": "..."}}, got {got}'
                 self.add("MYP104", problem, here)
                 return None
             weight = None

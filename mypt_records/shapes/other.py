@@ -3,9 +3,11 @@
 Read as chats, each of them would be several errors, with advice to remove what it says.
 """
 
+from pathlib import Path
 from typing import Any
 
 from mypt_records.chat import Chat
+from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding
 
 ABOUT = "records of a shape that is not read"
@@ -16,12 +18,8 @@ _READABLE = (
     "text"
 )
 _AS_MESSAGES = '{"messages": [{"role": "user", "content": "..."}, ...]}'
-# What columns of tables are called, in small letters, and what such a column is called here.
-_COLUMNS = {
-    **dict.fromkeys(("q", "query", "question", "prompt", "input", "human"), "question"),
-    **dict.fromkeys(("a", "answer", "answers", "response", "output", "completion"), "answer"),
-    **dict.fromkeys(("instruction", "instructions"), "instruction"),
-}  # fmt: skip
+_TABLE = load(Path(__file__).with_suffix(".toml"))
+_COLUMNS = {column: name for name, columns in _TABLE.items() for column in columns}
 
 
 def _kind(record: dict[str, Any]) -> tuple[str, str] | None:
@@ -57,9 +55,8 @@ def _renaming(record: dict[str, Any]) -> str:
     columns = {_COLUMNS[key.lower()]: key for key in record if key.lower() in _COLUMNS}
     if len(columns) < 2:
         return ""
-    names = " and ".join(
-        f'"{key}" to "{name}"' for name, key in sorted(columns.items(), reverse=True)
-    )
+    pairs = sorted(columns.items(), reverse=True)
+    names = " and ".join(f'"{key}" to "{name}"' for name, key in pairs)
     not_texts = [key for key in columns.values() if not isinstance(record[key], str)]
     texts = "".join(f'; write "{key}" as a text' for key in not_texts)
     return f"rename {names}{texts}"

@@ -20,8 +20,8 @@ PROMPT = 'add a top-level "system"'
 _SIDES = {
     side: (side, f"{side}_messages", f"{side}_conversations", f"{side}_response", *others)
     for side, *others in (
-        ("chosen", "response_j", "preferred_output"),
-        ("rejected", "response_k", "non_preferred_output"),
+        ("chosen", "response_j", "preferred_output", "better_response"),
+        ("rejected", "response_k", "non_preferred_output", "worse_response"),
     )
 }
 TOP = frozenset({

@@ -12,8 +12,8 @@ PROMPT = 'add a top-level "system"'
 # Beside the prompt is what a reward looks at: the right answer, or how to find it.
 TOP = frozenset({
     "prompt", "system", "language", "tools", "chat_template_kwargs", *MEDIA,
-    "ability", "answer", "data_source", "extra_info", "ground_truth", "reference", "reward_model",
-    "solution", "target", "test_cases",
+    "ability", "answer", "answer_key", "data_source", "expected", "extra_info", "ground_truth",
+    "reference", "reference_answer", "reward_model", "solution", "target", "test_cases",
 })  # fmt: skip
 _ANSWERS = {"completion", "chosen", "rejected", "messages", "conversations"}
 
