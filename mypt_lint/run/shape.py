@@ -89,7 +89,7 @@ def guessed(records: Sequence[object], name: str, *, definite: bool) -> str:
     none = shapes.pop("", 0)
     shape, count = max(shapes.items(), key=lambda item: item[1], default=("", 0))
     if count <= none:
-        return OTHER if count == 0 and _of_no_format(records, name) else ""
+        return (shape or OTHER) if _of_no_format(records, name) else ""
     if shape == OTHER or not any(isinstance(record, dict) for record in records):
         return shape  # no dialect reads a list
     native = _natives(records, name)
