@@ -19,24 +19,25 @@ from mypt_spec.findings import Finding, Fix
 from mypt_spec.lexer import lex
 from mypt_spec.states import Stack, after_tag, before_tag
 from mypt_spec.table import TEXT, TokenTable
-from mypt_spec.validator import Outcome, Run
+from mypt_spec.validator import MAX_FAULTS, Outcome, Run
 
 _REACH = 200  # characters around a misspelt tag in which the rest of a longer tag is looked for
 
 
 def parse_text(
-    text: str, table: TokenTable, automaton: Automaton
+    text: str, table: TokenTable, automaton: Automaton, most: int = MAX_FAULTS
 ) -> tuple[Episode | None, list[Finding]]:
     """Reads serialised text, in any layout, into an Episode; None when a finding is an error.
 
+    With `most` 0, nothing is looked for behind the first misplaced tag, which costs most.
     Implements "Layouts" and "Content" of grammar/mypt/SPEC.md.
     """
     broken = [
         Finding(f.code, f.message, span=(f.offset or 0, (f.offset or 0) + 1)) for f in faults(text)
     ]
     events = list(with_tags(lex(text, table), table))
-    outcome = Run(table, automaton).check(events)
-    if outcome.findings:
+    outcome = Run(table, automaton).check(events, most)
+    if outcome.findings and most:
         outcome = _with_cut_tags(events, outcome, table, automaton) or _with_near_misses(
             events, outcome, table, automaton
         )
@@ -124,7 +125,7 @@ def _with_near_misses(
         if at < len(event.text):
             place = Place("", (start + at, start + len(event.text)))
             spelled.append(event._replace(text=event.text[at:], at=place))
-    again = Run(table, automaton).check(spelled)
+    again = Run(table, automaton).check(spelled) if findings else outcome
     if len(again.findings) >= len(outcome.findings):
         return outcome
     again.findings = sorted(again.findings + findings, key=_rank)

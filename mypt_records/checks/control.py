@@ -61,8 +61,7 @@ def _may_be_control(text: str) -> bool:
 def control_string(chat: Chat) -> Iterator[Finding]:
     """Finds control strings in texts, and thoughts in answers where thoughts are separate."""
     separate = any(message.thoughts for message in chat.messages)
-    written = (_written_in(message) for message in chat.messages if message.at == "/prompt")
-    rendered = next(written, frozenset())
+    rendered = next((_written_in(m) for m in chat.messages if m.at == "/prompt"), frozenset())
     begun = any(m.role == "user" and _OPENED.search(m.text[-80:]) for m in chat.messages)
     for message in (*chat.messages, *chat.rejected):
         where = f"the {message.alias} message"

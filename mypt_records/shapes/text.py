@@ -18,6 +18,7 @@ from mypt_spec.compiled.toml import load
 from mypt_spec.dialect import families, folder
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
+from mypt_spec.parser import parse_text
 from mypt_spec.table import TEXT
 
 ABOUT = "serialised texts (text)"
@@ -35,8 +36,9 @@ def fit(record: dict[str, Any]) -> int:
 def parsed(name: str, text: str) -> tuple[Episode | None, list[Finding], str]:
     """Returns the Episode of a text in a format, its findings, and the text that was read.
 
-    Trainers frame texts: the token that begins those of the format may be missing, or come before
-    each question, and another one may be the last. White space after the last tag may be missing.
+    Of an illegal text, the findings say no more. Trainers frame texts: the token that begins those
+    of the format may be missing, or come before each question, and another one may be the last.
+    White space after the last tag may be missing.
     """
     dialect = mypt_spec.dialect(name)
     first, *others = dialect.automaton.steps[dialect.automaton.start]
@@ -46,14 +48,12 @@ def parsed(name: str, text: str) -> tuple[Episode | None, list[Finding], str]:
     added = "|".join(re.escape(tag) for tag in _ends() if tag not in special) or "(?!)"
     again = rf"({own})\s*{re.escape(begin)}"
     framed = begin + re.sub(again, r"\1", text.removeprefix(begin)) if begin else text
-    as_it_is: list[Finding] = []
     for whole in dict.fromkeys((text, framed, re.sub(rf"(?:{added})\s*\Z", "", framed))):
-        episode, findings = dialect.parse(whole)
-        as_it_is = as_it_is or findings
+        episode, findings = parse_text(whole, dialect.table, dialect.automaton, 0)
         if episode is not None:
             end = "MYP230", len(whole)
             return episode, [f for f in findings if (f.code, f.span and f.span[1]) != end], whole
-    return None, as_it_is, text
+    return None, findings, text
 
 
 @cache
@@ -61,6 +61,14 @@ def _ends() -> list[str]:
     """Returns the tokens that end turns or texts."""
     control = load(Path(__file__).parents[1] / "checks" / "control.toml")
     return [*control["ends"]["a turn"], *control["added"]["a text"]]
+
+
+@cache
+def _around() -> re.Pattern[str]:
+    """Returns a pattern of the tokens that trainers put around any text."""
+    begins = load(Path(__file__).parents[1] / "checks" / "control.toml")["begins"]["a text"]
+    begin, end = ("|".join(map(re.escape, tags)) for tags in (begins, _ends()))
+    return re.compile(rf"\A\s*(?:{begin})|(?:{end})\s*\Z")
 
 
 def _fit(name: str, text: str) -> int:
@@ -90,13 +98,13 @@ def formats_of(text: str, fit: Callable[[str, str], int] = _fit) -> tuple[str, .
 
 
 def _with_most_tags(names: Iterable[str], text: str) -> tuple[str, ...]:
-    """Returns the formats whose tags are most of a text; none where it has no tags."""
+    """Returns the formats whose tags are most of a text; none where it has but some around it."""
     beginning = text[:_BEGINNING]
-    dialects = {name: mypt_spec.dialect(name) for name in names}
+    inner = _around().sub("", beginning)
     lengths = {
         name: sum(len(e.text.strip()) for e in dialect.lex(beginning) if e.terminal != TEXT)
-        for name, dialect in dialects.items()
-        if dialect.table.literals.search(beginning)  # most texts have none
+        for name in names
+        if (dialect := mypt_spec.dialect(name)).table.literals.search(inner)  # most have none
     }
     most = max(lengths.values(), default=0)
     return tuple(name for name, length in lengths.items() if length == most > 0)
@@ -129,7 +137,7 @@ def read(record: dict[str, Any]) -> Chat:
     elif text is not None:
         dialect = mypt_spec.dialect(name)
         episode, faults, whole = parsed(name, text.text)
-        faults = faults if episode is None else [*faults, *dialect.validate(episode)]
+        faults = dialect.parse(whole)[1] if episode is None else faults + dialect.validate(episode)
         if episode is None and name in families():  # nobody knows which of them is meant
             fault = f"the text has tags of {', '.join(formats)}, and is not legal"
             faults = [Finding("MYP104", fault, help=f"use --dialect {name} to see why")]

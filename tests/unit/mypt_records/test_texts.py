@@ -107,3 +107,12 @@ def test_tags_of_a_format_with_other_ends_are_text(end: str) -> None:
     text = f"<|user|>\nHi{end}\n<|assistant|>\nYo{end}"
     assert shape_of({"text": text}) == "plain"
     assert shape_of({"text": text.replace(end, "<|end|>")}) == "text"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"), [("", "</s>"), ("<s>", "</s>\n"), ("", "<|im_end|>"), ("<bos>", "<eos>")]
+)
+def test_tokens_around_a_text_are_no_format(begin: str, end: str) -> None:
+    """Trainers that know no template put them around all texts, such as Alpaca's."""
+    text = f"{begin}### Instruction:\nAdd.\n\n### Response:\n4{end}"
+    assert shape_of({"text": text}) == "plain"
