@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from mypt_records.chat import JsonValue, Text
+from mypt_records.chat import JsonValue
 from mypt_spec.findings import Fix
 
 _LONGEST = 1 << 16  # characters of arguments that are read as Python
@@ -71,12 +71,3 @@ def from_python(item: JsonValue) -> Fix | None:
 def _keys(node: ast.Dict) -> bool:
     keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
     return len({*keys}) == len(keys) == len(node.keys)
-
-
-def without_end(text: Text, start: int) -> Fix | None:
-    """Returns the unsafe fix that cuts off the end of a text; None inside of a JSON text.
-
-    Where no template adds a stop token, this one alone teaches the model to stop.
-    """
-    title = "cut it off, if your template ends messages itself"
-    return None if text.outer else replaced(text.at, text.text[:start], title, safe=False)

@@ -29,8 +29,7 @@ def parse_text(
 ) -> tuple[Episode | None, list[Finding]]:
     """Reads serialised text, in any layout, into an Episode; None when a finding is an error.
 
-    With `most` 0, nothing is looked for behind the first misplaced tag, which costs most.
-    Implements "Layouts" and "Content" of grammar/mypt/SPEC.md.
+    Implements "Layouts" and "Content" of grammar/mypt/SPEC.md. With `most` 0, one error is enough.
     """
     broken = [
         Finding(f.code, f.message, span=(f.offset or 0, (f.offset or 0) + 1)) for f in faults(text)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mypt_records.chat import Chat, Message, Text
 from mypt_records.checks.registry import check
-from mypt_records.fixes import without_end
+from mypt_records.fixes import replaced
 from mypt_records.prefilter import prefilter
 from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding, Fix, regraded
@@ -24,6 +24,8 @@ _THOUGHT = re.compile(r"\s*(?P<tag><think>).*?</think>", re.DOTALL)
 _OPENED = re.compile(r"<think(ing)?>\s*\Z")  # at the end of a prompt: the answer closes it
 _HINT = "remove it, or escape it: as a special token it ends the text, or begins another message"
 _BEGINNING = re.compile(r"\s*(<s>|<bos>)?\s*")
+# Where no template adds a stop token, this one alone teaches the model to stop: the fix is unsafe.
+_CUT = "cut it off, if your template ends messages itself"
 _RAW = "right if the trainer adds no stop token to an answer, and no template renders it"
 
 
@@ -70,7 +72,7 @@ def control_string(chat: Chat) -> Iterator[Finding]:
                 continue
             strings, thoughts = strings_of("formats"), strings_of("thoughts")
             raw = message.role == "assistant" and text.at.count("/") == 1  # no message with a role
-            fixable = not (raw or rendered or message.calls or message.role == "tool")
+            fixable = not (raw or rendered or text.outer or message.calls or message.role == "tool")
             ending = "info" if raw and not rendered else "warning"
             own = rendered if raw or message.at == "/prompt" else frozenset[str]()
             yield from _in(text, strings, where, _HINT, fixable=fixable, ending=ending, own=own)
@@ -165,6 +167,7 @@ def _in(
         if count > _MOST:
             return
         message = f"`{match[0]}` of {strings.formats[match[0]]} in {where}"
-        fix = without_end(text, match.start()) if ends and fixable else None
+        before = text.text[: match.start()]
+        fix = replaced(text.at, before, _CUT, safe=False) if ends and fixable else None
         hint = _RAW if ends and ending == "info" else hint
         yield _graded(message, text, match.span(), hint, fix, ending if ends else "warning")

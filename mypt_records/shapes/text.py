@@ -99,10 +99,9 @@ def formats_of(text: str, fit: Callable[[str, str], int] = _fit) -> tuple[str, .
 
 def _with_most_tags(names: Iterable[str], text: str) -> tuple[str, ...]:
     """Returns the formats whose tags are most of a text; none where it has but some around it."""
-    beginning = text[:_BEGINNING]
-    inner = _around().sub("", beginning)
+    inner = _around().sub("", text[:_BEGINNING])
     lengths = {
-        name: sum(len(e.text.strip()) for e in dialect.lex(beginning) if e.terminal != TEXT)
+        name: sum(len(e.text.strip()) for e in dialect.lex(text[:_BEGINNING]) if e.terminal != TEXT)
         for name in names
         if (dialect := mypt_spec.dialect(name)).table.literals.search(inner)  # most have none
     }
