@@ -22,7 +22,7 @@ from mypt_lint.derive.derive import derive
 from mypt_lint.derive.probe import Renderings, chat
 from mypt_lint.derive.proof import Level, prove
 from mypt_lint.template.model import ModelFolder
-from mypt_lint.template.source import has_template
+from mypt_lint.template.source import templates_of_folder
 from mypt_model.folder import TRAINER, beside, dialect_of, newest
 from mypt_model.shape import ModelError
 from mypt_records.shapes.text import with_tags
@@ -50,7 +50,7 @@ def dialect_of_model(
     """
     name, model = dialect_of(folder, choice=choice, default=""), newest(folder)
     try:
-        return name or (_format_of(model, say) if has_template(model) else "")
+        return name or (_format_of(model, say) if templates_of_folder(model) else "")
     except UsageError as error:
         raise ModelError(str(error)) from None
     except OSError as error:

@@ -19,7 +19,7 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_lint.fix.files import Fixes, Piece, Write, show_pieces, write_pieces
 from mypt_lint.template.formats import Format
 from mypt_lint.template.lint import look
-from mypt_lint.template.render import CODE, QUOTED, Outcome, Rendered, renderer
+from mypt_lint.template.render import CODE, QUOTED, Outcome, Rendered, Rows, renderer
 from mypt_lint.template.source import Template
 from mypt_spec.templates.bounds import Bounded, OutOfBoundsError
 
@@ -40,8 +40,8 @@ _Outcomes = tuple[dict[tuple[str, str], set[int]], list[dict[str, Any]], list[li
 
 
 def fix_template(
-    fixes: Fixes, codes: frozenset[str], diff: Write | None, rows: list[dict[str, Any]],
-    style: Format | None, template: Template,
+    fixes: Fixes, codes: frozenset[str], diff: Write | None,
+    rows: Rows, style: Format | None, template: Template,
 ) -> Template:  # fmt: skip
     """Returns a template, fixed in its file, or as it is and with a `diff`; adds to `fixes`."""
     if not template.path.endswith(".jinja"):
@@ -71,8 +71,8 @@ def fix_template(
 
 
 def _outcomes(
-    rows: list[dict[str, Any]], style: Format | None, template: Template,
-    before: _Outcomes | None = None, key: tuple[str, str] = ("", ""),
+    rows: Rows, style: Format | None, template: Template, before: _Outcomes | None = None,
+    key: tuple[str, str] = ("", ""),
 ) -> _Outcomes | None:  # fmt: skip
     """Returns what a template shows; None if it is no fix of the fault `key` of `before`."""
     render = renderer(style.named(template) if style else template)

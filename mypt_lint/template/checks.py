@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from mypt_lint.template.render import Render, Rendered
-from mypt_lint.template.values import Value, moved, places, spellings, values
+from mypt_lint.template.values import TAG, Value, moved, places, spellings
 from mypt_spec.patch import in_common
 
 # Values without which a format may well do.
@@ -23,9 +23,6 @@ DETAILS = ("id of a call", "name of a result", "earlier thought", "description")
 BY_MODEL = ("answer", "thought", "name of a call", "argument")
 NOT_BY_MODEL = ("system prompt", "developer message", "question", "result")
 _EXCERPT = 60
-TAG = re.compile(
-    r"<[|｜][^|｜<>\s]+[|｜]?>|</?[A-Za-z_][\w.-]*[|｜]?>|\[/?[A-Z_]+\]|\[[|｜][^|｜\[\]\s]+[|｜]\]"
-)
 # What the special tokens of a template without a tokenizer most likely are.
 LIKELY_SPECIAL = re.compile(
     r"<[|｜][^<>\s]+>|<[^<>\s]+[|｜]>|</?[a-zA-Z_]+(?::[a-z_]+)?>|\[/?[A-Z_]{3,}\]"
@@ -46,7 +43,7 @@ class Case:
     moved: tuple[tuple[Value, tuple[int, int]], ...]  # of those that are written elsewhere
     parts: dict[tuple[int, bool], Rendered | None] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def missing(self) -> list[Value]:
         """Returns the values that are not in the text."""
         written = {value for value, _ in (*self.spans, *self.moved)}
@@ -104,12 +101,11 @@ class Fault(NamedTuple):
 
 def case(record: dict[str, Any], render: Render, output: Rendered) -> Case:
     """Returns the case of a record of the shipped file."""
-    name, messages = record["_name"], record["messages"]
-    items = values(messages, record.get("tools"))
+    name, messages, items = record["_name"], record["messages"], record["_values"]
     spans = places(items, output.text)
     elsewhere = tuple(moved(items, output.text, spans))
     parts: dict[Any, Any] = {(len(messages), False): output}
-    return Case(name, record, messages, render, output, (*items,), (*spans,), elsewhere, parts)
+    return Case(name, record, messages, render, output, items, (*spans,), elsewhere, parts)
 
 
 def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
@@ -140,7 +136,8 @@ def as_warnings(faults: Iterable[Fault], shown: set[tuple[str, str]]) -> Iterato
 def vanished(case: Case) -> Iterator[Fault]:
     """Yields the values that are not in the text."""
     declared = any(value.kind == "declared tool" for value, _ in case.spans)
-    text, blanks = case.output.text, " ".join(case.output.text.split())
+    text = case.output.text
+    blanks = " ".join(text.split()) if case.missing else ""
     for value in case.missing:
         if value.text.strip() not in text and " ".join(value.text.split()) in blanks:
             message = f"white space inside of the {value.kind} {quoted(value.text)} is changed"
@@ -165,8 +162,7 @@ def _changed(case: Case) -> Iterator[Fault]:
             yield Fault("MYP714", subject, f"white space around the {value.kind} is left out")
     yield from _blanks(case) if case.record.get("_blanks") else ()
     if case.record.get("_text"):
-        for call in (c for m in case.messages for c in m.get("tool_calls") or ()):
-            arguments = call["function"]["arguments"]
+        for arguments in case.record["_arguments"]:
             if json.dumps(arguments) in text:
                 message = f"arguments given as JSON text are quoted again: {json.dumps(arguments)}"
                 yield Fault("MYP714", "arguments as text", message)
@@ -384,8 +380,8 @@ def tokens(case: Case, special: dict[str, str], assumed: frozenset[str] = frozen
 
 def bare(case: Case, text: str) -> str:
     """Returns a text without the values in it, such as the id of a call before a result."""
-    for value in case.values:
-        text = text.replace(value.text.strip(), "…")
+    for value in case.record["_texts"]:
+        text = text.replace(value, "…")
     return text
 
 

@@ -19,14 +19,14 @@ from mypt_lint.run.chunk import Chunk
 from mypt_lint.template import checks
 from mypt_lint.template.checks import Case, Fault, difference, quoted
 from mypt_lint.template.formats import Format
-from mypt_lint.template.render import Failed, Outcome, Rendered, in_its_form, literals, renderer
+from mypt_lint.template.render import Failed, Rendered, Rows, in_its_form, literals, renderer
 from mypt_lint.template.sandbox import other_engine
 from mypt_lint.template.source import Template, load
 from mypt_lint.template.source_checks import source_faults, token_faults
 from mypt_lint.template.wording import Tags, garbled, never_closed
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.templates.bounds import GROWS, Bounded, OutOfBoundsError
-from mypt_spec.templates.sandbox import compiled
+from mypt_spec.templates.sandbox import compiled, share
 
 if TYPE_CHECKING:
     from mypt_spec import Dialect
@@ -61,10 +61,11 @@ def lint_templates(
     files = [file.read_text("utf-8").splitlines() for file in (CONVERSATIONS, RARE)]
     rows = [json.loads(line) | {"_file": i} for i, lines in enumerate(files) for line in lines]
     compiled("")  # Jinja is loaded here, once for all
+    share(*(row["tools"] for row in rows if row.get("tools")))
     engines = "MYP745" in codes
-    check = Bounded(partial, _check, rows, style, engines)
+    check = Bounded(partial, _check, {None: rows}, style, engines)
     for template in chain.from_iterable(map(load, paths)):
-        template = fix(rows, style, template) if fix else template
+        template = fix({None: rows}, style, template) if fix else template
         try:
             findings, faulty, texts = check(template)
             if engines:  # in its own bounds: it takes more address space than a process may
@@ -85,7 +86,7 @@ def lint_templates(
 
 
 def _check(
-    rows: list[dict[str, Any]], style: Format | None, engines: bool, template: Template
+    rows: Rows, style: Format | None, engines: bool, template: Template
 ) -> tuple[list[tuple[Finding, int]], list[tuple[int, str]], list[_Text]]:
     """Returns findings with their lines, the numbers of conversations with codes, and texts."""
     out = look(template, rows, style)
@@ -117,14 +118,14 @@ def _of_engine(name: str, template: Template, texts: list[_Text]) -> list[tuple[
     return [(Finding("MYP745", messages[0] + several), 1)] if messages else []
 
 
-def look(template: Template, rows: list[dict[str, Any]], style: Format | None) -> _Outcome:
+def look(template: Template, rows: Rows, style: Format | None) -> _Outcome:
     """Returns what the conversations show of a template."""
     template = style.named(template) if style else template
     render = renderer(template)
-    rows, outcomes = in_its_form(rows, render)
+    formed, outcomes = in_its_form(rows, render)
     pairs = Tags(literal_text := literals(template))
-    out = _Outcome([], [], {}, sum(not row["_file"] for row in rows), rows)
-    for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True), 1):
+    out = _Outcome([], [], {}, sum(not row["_file"] for row in formed), formed)
+    for number, (row, outcome) in enumerate(zip(formed, outcomes, strict=True), 1):
         name = row["_name"]
         native = style.record(row) if style and not row["_file"] else None
         if isinstance(outcome, Failed) and style and native:
@@ -156,7 +157,7 @@ def look(template: Template, rows: list[dict[str, Any]], style: Format | None) -
                 out.lines[fault] = outcome.line
         out.faults.extend((number, name, fault) for fault in new)
     out.faults[:] = [x for x in out.faults if x[2].code != "MYP727" or x[2].subject in pairs.judged]
-    numbers = {row["_name"]: number for number, row in enumerate(rows, 1)}
+    numbers = {row["_name"]: number for number, row in enumerate(formed, 1)}
     of_headers = [*checks.headers(out.cases), *checks.cut_headers(out.cases)]
     out.faults.extend((numbers[one.name], one.name, fault) for one, fault in of_headers)
     out.faults.extend((0, "", fault) for fault in never_closed(literal_text))
@@ -168,12 +169,12 @@ def look(template: Template, rows: list[dict[str, Any]], style: Format | None) -
         tags = list(dict.fromkeys(tag for case in cases for tag in checks.tokens(case, {})))
         new = [*token_faults(first.output.text, tags, bos, template.folder)]
         out.faults.extend((0, "", fault) for fault in new)
-    out.faults.extend(_dated(template, rows, outcomes))
+    out.faults.extend(_dated(template, formed, outcomes))
     return out
 
 
 def _dated(
-    template: Template, rows: list[dict[str, Any]], outcomes: list[Outcome]
+    template: Template, rows: list[dict[str, Any]], outcomes: list[Rendered | Failed]
 ) -> Iterator[tuple[int, str, Fault]]:
     """Yields the first conversation whose text depends on the day."""
     if "strftime_now" not in template.text:

@@ -31,7 +31,7 @@ from mypt_spec.bodies.strict_json import escape
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.memo import Memo
 from mypt_spec.table import SpecError
-from mypt_spec.templates.bounds import GROWS, Bounded, OutOfBoundsError, bounded
+from mypt_spec.templates.bounds import GROWS, Bounded, OutOfBoundsError
 from mypt_spec.templates.sandbox import compiled, share
 from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
@@ -256,7 +256,7 @@ class ModelFolder:
     @property
     def read_options(self) -> tuple[set[str], set[str]]:
         """Returns what `variables` does, without what each template gets."""
-        names, likely = bounded(variables, in_use(self.templates))
+        names, likely = Bounded(partial, variables)(in_use(self.templates))
         own = {*_OWN, "documents"}.union(*(template.tokens for template in self.templates))
         return names, likely - own
 

@@ -9,6 +9,7 @@ from traceback import walk_tb
 from typing import Any, NamedTuple
 
 from mypt_lint.template.source import Template
+from mypt_lint.template.values import facts
 from mypt_spec.table import SpecError
 from mypt_spec.templates.sandbox import compiled
 
@@ -41,6 +42,7 @@ class Failed(NamedTuple):
 
 Outcome = Rendered | Failed
 Render = Callable[..., Outcome]
+Rows = dict["Form | None", list[dict[str, Any]]]  # conversations as they are, and in forms
 
 
 class Form(NamedTuple):
@@ -56,8 +58,8 @@ class Form(NamedTuple):
 
 
 _CONTENT, _CALLS, _ABSENT = ("text", "parts"), ("object", "json"), ("left out", "empty", "null")
-FORMS = tuple(Form(a, c, absent) for c, a, absent in product(_CONTENT, _CALLS, _ABSENT))
 _TRIED = Form("", "text", ""), Form("", "parts", ""), Form("json", "text", "")
+FORMS = tuple(Form(a, c, absent) for c, a, absent in product(_CONTENT, _CALLS, _ABSENT))
 
 
 def in_form(messages: Iterable[dict[str, Any]], form: Form) -> list[dict[str, Any]]:
@@ -117,29 +119,32 @@ def renderer(template: Template) -> Render:
     return render
 
 
-def in_its_form(
-    rows: list[dict[str, Any]], render: Render
-) -> tuple[list[dict[str, Any]], list[Outcome]]:
+def in_its_form(rows: Rows, render: Render) -> tuple[list[dict[str, Any]], list[Outcome]]:
     """Returns the conversations in the form that a template takes, and what it makes of them.
 
     Templates of models that see images take content as parts, and some take the arguments of a call
-    as JSON text.
+    as JSON text. A form is added to `rows` when a template first needs it.
     """
-    best: tuple[int, list[dict[str, Any]]] = -1, rows
+    best: tuple[int, Form] = -1, _TRIED[0]
     for form in _TRIED:
-        formed = [{**row, "messages": in_form(row["messages"], form)} for row in rows]
-        written = [_is_written(row, render) for row in formed if row.get("_plain")]
-        best = max(best, (sum(written), formed), key=lambda pair: pair[0])
+        if form not in rows:
+            rows[form] = [_in_form(row, form) for row in rows[None]]
+        written = [_is_written(row, render) for row in rows[form] if row.get("_plain")]
+        best = max(best, (sum(written), form), key=lambda pair: pair[0])
         if all(written):
             break
-    return best[1], [render(row["messages"], row.get("tools")) for row in best[1]]
+    return rows[best[1]], [render(row["messages"], row.get("tools")) for row in rows[best[1]]]
+
+
+def _in_form(row: dict[str, Any], form: Form) -> dict[str, Any]:
+    messages = in_form(row["messages"], form)
+    return row | {"messages": messages} | facts(messages, row.get("tools"))
 
 
 def _is_written(row: dict[str, Any], render: Render) -> bool:
     outcome = render(row["messages"], row.get("tools"))
-    questions = [m["content"] for m in row["messages"] if m["role"] == "user"]
-    texts = (text if isinstance(text, str) else text[0]["text"] for text in questions)
-    return isinstance(outcome, Rendered) and all(text.strip() in outcome.text for text in texts)
+    questions = (value.text for value in row["_values"] if value.kind == "question")
+    return isinstance(outcome, Rendered) and all(q.strip() in outcome.text for q in questions)
 
 
 def failure(error: Exception) -> Failed:

@@ -55,7 +55,7 @@ def load(path: str) -> list[Template]:
         get = f"hf download {path} --include '*.json' '*.jinja' --local-dir {here.name}"
         raise UsageError(f"{path}: no such folder; a model of a hub is downloaded first: {get}")
     if here.is_dir():
-        texts = _of_folder(here)
+        texts = templates_of_folder(here)
         if not texts:
             raise UsageError(
                 f"{path}: no chat template; expected {_SAVED}, or chat_template in {_CONFIG}"
@@ -106,13 +106,11 @@ def _advice(here: Path) -> str:
     return f"; its tokens fit {', '.join(names)}: use --dialect {names[0]} instead" if names else ""
 
 
-def has_template(folder: Path) -> bool:
-    """Returns whether a folder has a chat template. Raises UsageError for a broken file."""
-    return bool(_of_folder(folder))
+def templates_of_folder(here: Path) -> list[tuple[str, Path, str]]:
+    """Returns (name, file, source) of each template; a file of its own hides what settings say.
 
-
-def _of_folder(here: Path) -> list[tuple[str, Path, str]]:
-    """Returns (name, file, source) of each template; a file of its own hides what settings say."""
+    Raises UsageError for a broken file.
+    """
     out = [("", here / _SAVED, text_of(str(here / _SAVED)))] if (here / _SAVED).is_file() else []
     out += [
         (file.stem, file, text_of(str(file)))

@@ -4,9 +4,11 @@ In the shipped conversations no two values of one are alike, so a value is found
 """
 
 import json
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 
@@ -18,6 +20,10 @@ class Value(NamedTuple):
     message: int
 
 
+TAG = re.compile(
+    r"<[|｜][^|｜<>\s]+[|｜]?>|</?[A-Za-z_][\w.-]*[|｜]?>|\[/?[A-Z_]+\]|\[[|｜][^|｜\[\]\s]+[|｜]\]"
+)
+_CONSTANT = re.compile(r"[ \[](?:None|True|False)[,\]}]")
 _ANCHORS = ("question", "answer", "result")  # what is written once
 _TEXTS = (*_ANCHORS, "system prompt", "developer message", "thought", "earlier thought", "argument")
 _OFTEN = 20  # places of one text that are looked at
@@ -28,6 +34,19 @@ _NAMES = {
     "assistant": "answer",
     "tool": "result",
 }
+
+
+def facts(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> dict[str, Any]:
+    """Returns what checks ask of a conversation, whatever a template makes of it."""
+    items = values(messages, tools)
+    calls = [call["function"]["arguments"] for m in messages for call in m.get("tool_calls") or ()]
+    return {
+        "_values": (*items,),
+        "_texts": (*dict.fromkeys(value.text.strip() for value in items),),
+        "_arguments": calls,
+        "_has_constant": bool(_CONSTANT.search(repr([calls, tools or []]))),
+        "_has_tag": any(TAG.search(value.text) for value in items),
+    }
 
 
 def values(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> list[Value]:
@@ -81,18 +100,19 @@ def places(wanted_values: list[Value], text: str) -> list[tuple[Value, tuple[int
     tool, its call and its result have the same name.
     """
     at = _in_order([value for value in wanted_values if value.kind in _ANCHORS], text)
-    once = [(value.message, span) for value, span in at]
+    used, order = {span for _, span in at}, [value.message for value, _ in at]
+    starts, ends = [0, *(end for _, (_, end) in at)], [*(start for _, (start, _) in at), len(text)]
     for value in sorted(wanted_values, key=lambda value: value.message < 0):
         if value.kind in _ANCHORS:
             continue
         start, end = 0, len(text)
         if value.message >= 0:
-            start = max((b for i, (_, b) in once if i < value.message), default=0)
-            end = min((a for i, (a, _) in once if i > value.message), default=end)
-        used = {span for _, span in at}
+            start = starts[bisect_left(order, value.message)]
+            end = ends[bisect_right(order, value.message)]
         span = next((s for s in _spans(value, text, start, end) if s not in used), None)
         if span is not None:
             at.append((value, span))
+            used.add(span)
     return sorted(at, key=lambda pair: pair[1])
 
 
@@ -101,10 +121,14 @@ def _in_order(wanted_values: list[Value], text: str) -> list[tuple[Value, tuple[
 
     Of two, that with more results: text beside a call is written behind its result more often.
     """
+    spans = [[*islice(_spans(value, text, 0, len(text)), _OFTEN)] for value in wanted_values]
+    pairs = [(value, each[0]) for value, each in zip(wanted_values, spans, strict=True) if each]
+    if all(len(each) < 2 for each in spans) and all(a[1][1] <= b[1][0] for a, b in pairwise(pairs)):
+        return pairs  # nearly always
     ends: list[list[tuple[Value, tuple[int, int]]]] = []  # the best sequence to each place
-    for value in wanted_values:
+    for value, each in zip(wanted_values, spans, strict=True):
         new = []
-        for span in islice(_spans(value, text, 0, len(text)), _OFTEN):
+        for span in each:
             before = [one for one in ends if one[-1][1][1] <= span[0]]
             new.append([*max(before, key=_weight, default=[]), (value, span)])
         ends += new
@@ -136,7 +160,7 @@ def moved(
 
 def _spans(value: Value, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yields the spans of a value in a part of a text, white space around it left out."""
-    for spelled in dict.fromkeys(spellings(value.text.strip())):
+    for spelled in spellings(value.text.strip()):
         at = text.find(spelled, start, end)
         while at >= 0:
             yield at, at + len(spelled)
@@ -151,4 +175,4 @@ def spellings(text: str) -> tuple[str, ...]:
     """
     as_json = [json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]]
     twice = [json.dumps(one, ensure_ascii=False)[1:-1] for one in as_json]
-    return text, *as_json, repr(text)[1:-1], *twice
+    return (*dict.fromkeys((text, *as_json, repr(text)[1:-1], *twice)),)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from mypt_lint.template.checks import TAG, Case, Fault, bare, quoted
+from mypt_lint.template.checks import Case, Fault, bare, quoted
 from mypt_lint.template.render import Form, Rendered, in_form
+from mypt_lint.template.values import TAG
 from mypt_records.written import BETWEEN
 
 _ABSENT = re.compile(r"\b(?:None|True|False|Undefined)\b")
@@ -17,7 +18,7 @@ _CONSTANT = re.compile(r"(?<![\w'\"`=])(?:None|True|False)(?![\w'\"`])")
 # How Python writes a dict, a list of texts, or an object.
 _PYTHON = re.compile(
     r"\[\{'|\{'[^'\n]+': |\['[^'\n]*', '"
-    r"|<(?:generator object|bound method|function) |\bat 0x[0-9a-f]{6}"
+    r"|<(?:generator object|bound method|function) |at 0x[0-9a-f]{6}"
 )
 _PARTS = "[{'type': 'text'"  # content that is not read as parts
 _WITH_VALUE = re.compile(r"<([A-Za-z_]\w*)[= ][^<>\n]*>")  # an opening tag, such as <function=f>
@@ -27,13 +28,10 @@ _JSON_TEXT = Form("json", "text", "null")
 
 def garbled(case: Case, literals: str) -> Iterator[Fault]:
     """Yields what a text has besides the values of a conversation and the template's own text."""
-    text = bare(case, case.output.text)
-    calls = [
-        call["function"]["arguments"] for m in case.messages for call in m.get("tool_calls") or ()
-    ]
+    text, calls = bare(case, case.output.text), case.record["_arguments"]
     written = [] if _CALL.search(text) else [*_python(case, text, calls, literals)]
     yield from written
-    if any(map(_has_constant, [*calls, case.record.get("tools") or []])):
+    if case.record["_has_constant"]:
         if not _CALL.search(text) and all(fault.subject != "arguments" for fault in written):
             yield from _constants(text, literals)
     else:
@@ -115,11 +113,12 @@ class Tags:
         thought.
         """
         start = next((span[0] for value, span in case.spans if value.kind == "question"), None)
-        if start is None or any(TAG.search(value.text) for value in case.values):
+        if not self.pairs or start is None or case.record["_has_tag"]:
             return []
         output = case.output.text
         before, text = bare(case, output[:start]), bare(case, output[start:])
-        opened, faults = dict[str, str](), list[Fault]()
+        whole = before + text
+        opened, faults = dict[str, int](), list[Fault]()  # where in both tags are opened
         early, seen, other_end, last = dict[str, Fault](), set[str](), False, None
         marks = [(*_mark(match[0]), match) for match in _matches(before)]
         header = ""  # the tag that opens the first question, with at most a word after it
@@ -127,9 +126,9 @@ class Tags:
             header = marks[-1][0] if marks[-1][1] and marks[-1][0] in self.pairs else ""
         for name, opens, match in marks:
             if name == header and opens and name in opened:
-                faults.append(_not_closed(name, opened[name], quoted(match[0])))
+                faults.append(_not_closed(name, whole[opened[name] :], quoted(match[0])))
             if opens:
-                opened[name] = before[match.start() :] + text
+                opened[name] = match.start()
             else:
                 opened.pop(name, None)
         open_before = set(opened)
@@ -142,10 +141,10 @@ class Tags:
                 other_end = gap != "" or (previous in self.pairs and not opening)
             elif opens:
                 if name in opened and (gap or not other_end):
-                    faults.append(_not_closed(name, opened[name], quoted(match[0])))
+                    faults.append(_not_closed(name, whole[opened[name] :], quoted(match[0])))
                 elif name in opened:
                     self.other_ends.add(name)
-                opened[name] = text[match.start() :]
+                opened[name] = len(before) + match.start()
                 seen.add(name)
             elif opened.pop(name, None) is not None:
                 self.judged.add(name)
@@ -163,7 +162,7 @@ class Tags:
                 self.other_ends |= set(opened) if self._is_first else set()
                 for name in self.other_ends:
                     opened.pop(name, None)
-            faults += [_not_closed(name, rest, "the end") for name, rest in opened.items()]
+            faults += [_not_closed(name, whole[at:], "the end") for name, at in opened.items()]
         self._is_first = False
         return faults
 
@@ -203,12 +202,6 @@ def _call(case: Case, arguments: dict[str, Any]) -> Iterator[Fault]:
         if plain and before == after and before in ('"', "'") and {before, "\n"} & set(value.text):
             message = "quotes and line ends inside of a quoted argument are not escaped: "
             yield Fault("MYP724", "quotes", message + quoted(text[start - 1 :]))
-
-
-def _has_constant(value: Any) -> bool:
-    if isinstance(value, dict | list):
-        return any(map(_has_constant, value.values() if isinstance(value, dict) else value))
-    return value is None or isinstance(value, bool)
 
 
 def _around(text: str, word: str) -> str:

@@ -28,14 +28,7 @@ from mypt_spec.bodies.json_body import (
     value_in,
 )
 from mypt_spec.bodies.json_schema import Patience, SchemaError, undeclared
-from mypt_spec.bodies.strict_json import (
-    Fault,
-    Node,
-    escape,
-    loads,
-    lone_surrogate,
-    pointer_to,
-)
+from mypt_spec.bodies.strict_json import Fault, Node, escape, loads, lone_surrogate, pointer_to
 from mypt_spec.bodies.tagged import function_of, with_tags
 from mypt_spec.damage.near_miss import near_miss, near_misses
 from mypt_spec.damage.untagged import is_body

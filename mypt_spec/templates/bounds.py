@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -120,15 +119,6 @@ class Bounded(Generic[T]):
             self._child.join()
             self._pipe.close()
             self._pipe = None
-
-
-def bounded(work: Callable[..., T], *args: Any) -> T:
-    """Returns what `work` returns. Raises OutOfBoundsError, and what `work` raises."""
-    call: Bounded[T] = Bounded(partial, work)
-    try:
-        return call(*args)
-    finally:
-        call.close()
 
 
 def _reason(exitcode: int) -> str:

@@ -34,11 +34,12 @@ _NEEDS = "a chat template needs jinja2 3.1.6 or newer: pip install -U jinja2"
 Render = Callable[..., tuple[str, list[tuple[int, int]]]]
 
 
-def share(tools: list[Any]) -> None:
-    """Lets renderings share the JSON of declared tools, in place of those before."""
-    parts = [part for tool in tools if isinstance(tool, dict) for part in (tool, *tool.values())]
+def share(*lists: list[Any]) -> None:
+    """Lets renderings share the JSON of lists of declared tools, in place of those before."""
+    tools = [tool for tools in lists for tool in tools if isinstance(tool, dict)]
+    parts = [part for tool in tools for part in (tool, *tool.values())]
     _SHARED.clear()
-    _SHARED.update((id(x), (x, {})) for x in (tools, *parts) if isinstance(x, dict | list))
+    _SHARED.update((id(x), (x, {})) for x in (*lists, *parts) if isinstance(x, dict | list))
 
 
 def tojson(
@@ -140,6 +141,7 @@ def compiled(text: str) -> Render:
         dict=partial(dict),  # not the class, whose attributes lead further
     )
     template = sandbox.from_string(text)
+    template.globals = dict(template.globals)  # not in two maps, which each rendering would join
 
     def render(**variables: Any) -> tuple[str, list[tuple[int, int]]]:
         blocks.clear()

@@ -44,14 +44,7 @@ from mypt_spec.history import beginnings, official, turn_starts
 from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
 from mypt_train.data.templates.histories import answers, tally
-from mypt_train.data.templates.marks import (
-    MARK,
-    SYSTEM,
-    TEXTS,
-    TOOLS,
-    Marked,
-    with_marks,
-)
+from mypt_train.data.templates.marks import MARK, SYSTEM, TEXTS, TOOLS, Marked, with_marks
 from mypt_train.data.templates.pieces import (
     Path,
     PieceTemplate,

@@ -17,7 +17,7 @@ from mypt_cli.errors import UsageError
 from mypt_lint.template.checks import case, tokens
 from mypt_lint.template.formats import Format
 from mypt_lint.template.lint import CONVERSATIONS, lint_templates
-from mypt_lint.template.render import Rendered
+from mypt_lint.template.render import Rendered, in_its_form
 from mypt_lint.template.source import load
 from mypt_lint.template.values import places, values
 from mypt_spec.findings import RULES
@@ -266,7 +266,8 @@ def test_values_are_found_after_what_was_before() -> None:
 
 def test_tokens_of_a_template() -> None:
     text = "<|u|>Which river runs through Vienna?</s><｜a｜>The Danube.[INST]<|t><t|>[|e|]"
-    here = case(ROWS[0], lambda *_: None, Rendered(text, None))  # type: ignore[arg-type,return-value]
+    ((row,), _) = in_its_form({None: ROWS[:1]}, lambda *_: Rendered("", None))
+    here = case(row, lambda *_: None, Rendered(text, None))  # type: ignore[arg-type,return-value]
     assert tokens(here, {"bos_token": "<b>"}) == [
         "<|u|>",
         "</s>",

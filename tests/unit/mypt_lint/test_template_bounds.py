@@ -17,7 +17,7 @@ import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_lint.template.lint import lint_templates
 from mypt_spec.templates import bounds, sandbox
-from mypt_spec.templates.bounds import Bounded, OutOfBoundsError, bounded
+from mypt_spec.templates.bounds import Bounded, OutOfBoundsError
 from mypt_spec.templates.sandbox import ToolTemplate
 from tests.support.children import child
 from tests.support.examples import either
@@ -99,11 +99,13 @@ def stop() -> None:
 
 
 def test_work_is_done_elsewhere() -> None:
-    assert bounded(sum, [1, 2]) == 3
+    call = Bounded(lambda: lambda work, *args: work(*args))
+    assert call(sum, [1, 2]) == 3
     with pytest.raises(UsageError, match="no"):
-        bounded(refuse)
+        call(refuse)
     with pytest.raises(OutOfBoundsError, match="exit status -15"):
-        bounded(stop)
+        call(stop)
+    call.close()
 
 
 def misbehave(what: object) -> object:
@@ -145,7 +147,7 @@ def spin():
     while True:
         pass
 bounds.SECONDS = bounds.DEADLINE = 3600
-bounds.bounded(spin)
+bounds.Bounded(lambda: spin)()
 """
 
 

@@ -10,7 +10,7 @@ import mypt_spec
 from mypt_lint.template.checks import case, tokens
 from mypt_lint.template.formats import Format
 from mypt_lint.template.lint import CONVERSATIONS, lint_templates
-from mypt_lint.template.render import Rendered
+from mypt_lint.template.render import Rendered, in_its_form
 from mypt_lint.template.source import load
 from mypt_lint.template.values import moved, places, values
 from mypt_spec.findings import RULES
@@ -168,7 +168,8 @@ def test_tokens_of_a_lone_file_are_only_assumed(tmp_path: Path) -> None:
     path.write_text(INSTRUCT + "{# </s> #}")
     (template,) = load(str(path))
     assert template.assumed == {"<s>"}
-    one = case(ROWS["one question"], lambda *_, **__: None, Rendered("<s>[USER]</s>", None))  # type: ignore[arg-type,return-value]
+    ((row,), _) = in_its_form({None: [ROWS["one question"]]}, lambda *_: Rendered("", None))
+    one = case(row, lambda *_, **__: None, Rendered("<s>[USER]</s>", None))  # type: ignore[arg-type,return-value]
     assert tokens(one, template.tokens, template.assumed) == ["[USER]", "</s>"]
 
 
