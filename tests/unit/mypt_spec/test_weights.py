@@ -81,6 +81,22 @@ def test_a_mark_without_a_place_has_the_weight_of_the_message_before_it() -> Non
     assert weights == [1.0] * 3 + [0.25] * 4
 
 
+@pytest.mark.parametrize("weight", [0, 0.5, 1, 2])
+def test_a_thought_of_gabgpt_has_the_weight_of_its_answer(weight: float) -> None:
+    """So has the end of the turn, which is in no record."""
+    d, answer = mypt_spec.dialect("gabgpt"), assistant("Yes.", think="Hm.")
+    later = [user(), assistant("No.")]
+    plain = encoded(chat(user(), answer, *later), d)
+    some = encoded(chat(user(), answer | {"weight": weight}, *later), d)
+    end = plain.ids.tolist().index(d.tokenizer.special["<|end|>"]) + 1
+    shares = [weight] * end + [1] * (len(plain) - end)
+    expected = [loss * share for loss, share in zip(plain.loss.tolist(), shares, strict=True)]
+    assert (some.loss if some.weights is None else some.weights).tolist() == expected
+    assert some.loss.tolist() == [int(share > 0) for share in expected]
+    rows = [chat(user(), answer | {"weight": w}, *later) for w in (weight, -1, 0.25, True)]
+    assert rows_of(d, rows) == [2, 4]
+
+
 def rows_of(d: mypt_spec.Dialect, records: list[dict[str, Any]]) -> list[int]:
     """Returns the rows in which the fast path of the linter finds something."""
     block = b"".join(line + b"\n" for line in lines(*records))
