@@ -26,6 +26,7 @@ from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
 from mypt_lint.template.source import TEMPLATE_FILES, TEMPLATE_FOLDER, Template, added_tokens, load
 from mypt_records.chat import Call, Chat, Message, Text, located
+from mypt_records.checks.control import rendered_twice
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.findings import Finding, regraded
@@ -44,8 +45,7 @@ _FOR_TOOLS = "tool_use"  # the name of a second template, for conversations with
 _OPTIONS = "chat_template_kwargs"
 _STRAY, RENDERING = "stray tag", "rendering"  # facts of a chat
 _OWN = frozenset({"messages", "tools", "add_generation_prompt", "self"})  # no options
-_MAX_OPTIONS = 64
-_MAX_STOPPED = 3
+_MAX_OPTIONS, _MAX_STOPPED = 64, 3
 PLAIN = 2  # the version of marshal's format without references: equal values, equal bytes
 _MAX_TOOLS, _TOOLS_ROOM = 64, 8 << 20  # lists of tools that are kept, and their bytes
 _KINDS = {
@@ -425,7 +425,7 @@ class ModelFolder:
             yield _at("MYP732", f"the chat template {does} this {kind}{where}", outcome, chat)
 
     def _of_rendering(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
-        yield from filter(None, [self.stray(chat)])
+        yield from (*filter(None, [self.stray(chat)]), *rendered_twice(chat))
         yield from self._of_thoughts(outcome, chat)
         for leaf in outcome.missing:
             message = f"the chat template leaves out this {_KINDS.get(leaf.kind, leaf.kind)}"
@@ -434,8 +434,7 @@ class ModelFolder:
         for index, key, word in outcome.absent:
             message = f'the chat template writes "{word}" for the absent "{key}" of this message'
             yield Finding("MYP738", message, chat.messages[index].at)
-        names = [tool.name for tool in chat.tools or () if tool.name is not None]
-        absent = [name for name in names if name.text not in outcome.text]
+        absent = [t.name for t in chat.tools or () if t.name and t.name.text not in outcome.text]
         if absent:
             listed = ", ".join(name.text for name in absent[:3])
             more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
@@ -470,9 +469,7 @@ class ModelFolder:
         user = Message("user", "user", "", (Text("Hi!", ""),))
         answer = Message("assistant", "assistant", "", (Text("Hello.", ""),), (Text("Hm.", ""),))
         (outcome,) = self.outcomes([arguments_of(Chat("openai", (user, answer) * 2))])
-        missing = {1, 3}
-        if isinstance(outcome, Aligned):
-            missing = {leaf.message for leaf in outcome.missing}
+        missing = {x.message for x in outcome.missing} if isinstance(outcome, Aligned) else {1, 3}
         earlier = " before the last question" * (3 not in missing)
         return f"no thoughts{earlier}; they are left out" if missing else "all thoughts"
 

@@ -85,6 +85,14 @@ def control_string(chat: Chat) -> Iterator[Finding]:
                 yield from _unpaired(text, thoughts.pattern, where, opened=begun)
 
 
+def rendered_twice(chat: Chat) -> Iterator[Finding]:
+    """Finds a prompt that is rendered already, where a chat template is to render the chat."""
+    if any(message.at == "/prompt" and _written_in(message) for message in chat.messages):
+        why = "the prompt is rendered already, and the chat template renders it again"
+        hint = "train it as it is, without a chat template, or write it as messages without tags"
+        yield regraded(Finding("MYP301", why, "/prompt", help=hint), "warning")
+
+
 def _written_in(message: Message) -> frozenset[str]:
     """Returns the strings of the template that wrote a text: tags begin a turn, and follow."""
     strings, start = strings_of("formats"), _BEGINNING.match(message.text)

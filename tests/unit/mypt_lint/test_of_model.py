@@ -122,3 +122,21 @@ def test_a_prompt_that_ends_the_turn_ends_no_search_for_a_family(tmp_path: Path)
     """Some formats refuse a conversation that ends so."""
     folder = model(tmp_path / "model", TEMPLATE.partition("{% if add")[0])
     assert family_of(ModelFolder(str(folder))) == ""
+
+
+def test_a_rendered_prompt_would_be_rendered_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a model it is right, where a trainer takes prompts as they are."""
+    rendered = "<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\n"
+    prompts, path = ["Hi!", rendered, "Is <|im_end|> a tag?"], tmp_path / "x.jsonl"
+    rows = [json.dumps({"prompt": text, "completion": "Yes."}) + "\n" for text in prompts]
+    path.write_text("".join(rows))
+    main([str(path), "--model", str(model(tmp_path / "model")), "-q", "--format", "json"])
+    found = [
+        (item["location"]["row"], item["code"], "rendered" in item["message"])
+        for item in json.loads(capsys.readouterr().out)
+    ]
+    assert found == [(2, "MYP301", True), (3, "MYP301", False)]
+    main([str(path), "-q", "--format", "json"])
+    assert [item["location"]["row"] for item in json.loads(capsys.readouterr().out)] == [3]
