@@ -32,6 +32,7 @@ _CALL = (
     'a call must be {"id": "...", "type": "function", "function": {"name": "...", '
     '"arguments": "{...}"}}'
 )
+_TOOLS = ("tools", "functions")
 
 
 class Reader:
@@ -68,6 +69,7 @@ class Reader:
             for key, value in record.items()
             if key not in used
             and (value is not None or key not in top)
+            and (tools != () or key not in _TOOLS)  # an empty list, of which nothing is written
             and (label is None or label.at != below("", key))
         }
         return Chat(
