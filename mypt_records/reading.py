@@ -32,7 +32,6 @@ _CALL = (
     'a call must be {"id": "...", "type": "function", "function": {"name": "...", '
     '"arguments": "{...}"}}'
 )
-_TOOLS = ("tools", "functions")
 
 
 class Reader:
@@ -69,7 +68,7 @@ class Reader:
             for key, value in record.items()
             if key not in used
             and (value is not None or key not in top)
-            and (tools != () or key not in _TOOLS)  # an empty list, of which nothing is written
+            and (tools != () or key not in ("tools", "functions"))  # no tool
             and (label is None or label.at != below("", key))
         }
         return Chat(
@@ -204,10 +203,9 @@ class Reader:
                 self.called += self.json_calls(text, f"{here}/{field}")
                 continue
             if not isinstance(text, str) or (kind != "text" and kind not in _THOUGHT):
-                got = kind_of(content[i]) + " without a type" * bool(part)
-                got = f"one of type {kind!r}" if kind else got
-                problem = f'expected a part {{"type": "text", "text": "..."}}, got {got}'
-                self.add("MYP104", problem, here)
+                got = f"one of type {kind!r}" if kind else "one without a type" * bool(part)
+                problem = 'expected a part {"type": "text", "text": "..."}, got '
+                self.add("MYP104", problem + (got or kind_of(content[i])), here)
                 return None
             weight = None
             used = {"type", field}

@@ -101,7 +101,7 @@ def layout_of(head: bytes, *, ended: bool) -> Layout | None:
         return _array(body, ended=ended)
     if body.startswith(b"{"):
         return _object(head, ended=ended) if ended or b"\n" in body else None
-    is_text = body.strip().count(b"\n") > 1 and not _JSON_LINE.search(body)
+    is_text = body.strip().count(b"\n") > max(1, 4 * len(_JSON_LINE.findall(body)))
     if ended and is_text and _loaded(body.partition(b"\n")[0]) is None:
         return Layout("other", other=OtherFile("text", "texts of a format: --kind text"))
     return LINES if ended else None

@@ -33,7 +33,7 @@ FILES = {
     "template of one value": (b"\n{{ bos_token }}{{ messages[0].content }}", "a chat template"),
     "csv": (b"question,answer\n2+2,4\n", "a table of text"),
     "csv with row numbers": (b'"","Question","Answer"\r\n"1","2+2","4"\r\n', "a table of text"),
-    "text": (b"Write tasks.\n\n1. Make them differ.\n{{ examples }}\n", "text"),
+    "text": (b'Write tasks.\n\nLike:\n{"a": 1}\n\nMake them differ.\nWrite on.\n', "text"),
     "tsv": (b'"instruction"\t"output"\n2+2\t4', "a table of text"),
 }  # fmt: skip
 
