@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from mypt_spec.bodies.json_body import argument_spans
+from mypt_spec.compiled.toml import load
 from mypt_spec.episode import Event
 from mypt_spec.masks.record import Cuts, message_numbers
 from mypt_spec.states import Stack, after_tag, before_tag
@@ -28,18 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-MASKS = {
-    "model": "what the model writes at run time",
-    "trl": "the model's blocks without their headers, as between TRL's {% generation %} tags",
-    "all-assistant": "the model's blocks as a whole",
-    "last": "only the last answer",
-    "calls": "only calls",
-    "answers": "only answers: what is neither a call nor a thought",
-    "no-think": "no thoughts",
-    "no-arguments": "no arguments of calls",
-    "no-failed-calls": "no calls whose result says that they failed",
-    "no-empty-think": "no empty thoughts",
-}
+MASKS: dict[str, str] = load(Path(__file__).with_name("policies.toml"))["masks"]
 """What each name of a mask trains. All but the first three may be added to another: `trl+last`."""
 
 KINDS = frozenset({"call", "answer", "thought"})

@@ -8,18 +8,16 @@ it should not see it in training either.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 from mypt_spec.automaton import Automaton
+from mypt_spec.compiled.toml import load
 from mypt_spec.episode import Episode, Message, Part, events_of
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import calling_blocks
 from mypt_spec.table import SpecError, Terminal, TokenTable
 
-HISTORIES = {
-    "keep": "the conversation with all thoughts",
-    "official": "the conversation as the official template writes it",
-    "per-turn": "an episode for each turn, each as the official template writes it",
-}
+HISTORIES: dict[str, str] = load(Path(__file__).with_name("policies.toml"))["histories"]
 """What each name of a policy makes of a conversation."""
 
 

@@ -33,10 +33,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from mypt_spec.bodies.strict_json import (
-    HELP,
     Fault,
     a_kind_of,
     escape,
@@ -46,9 +46,11 @@ from mypt_spec.bodies.strict_json import (
     loads,
     with_article,
 )
+from mypt_spec.compiled.toml import load
 from mypt_spec.extra_keys import is_metadata, noted
 from mypt_spec.findings import Finding, Fix, closest
 
+HELP: dict[str, str] = load(Path(__file__).with_name("bodies") / "messages.toml")["faults"]
 STRING, NAME, OBJECT = "string", "name", "object"
 JSON, LIST, LANGUAGE = "JSON value", "array", "language"
 ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"

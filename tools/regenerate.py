@@ -31,6 +31,7 @@ TABLES = (
     "mypt_cli/jsonl/array.toml",
     "mypt_cli/jsonl/other_files.toml",
     "mypt_cli/jsonl/project_files.toml",
+    "mypt_records/checks/answers.toml",
     "mypt_records/checks/control.toml",
     "mypt_records/content.toml",
     "mypt_records/private.toml",
@@ -39,6 +40,7 @@ TABLES = (
     "mypt_spec/bodies/messages.toml",
     "mypt_spec/bodies/type_names.toml",
     "mypt_spec/extra_keys.toml",
+    "mypt_spec/policies.toml",
     "mypt_spec/rules/families.toml",
     "mypt_spec/rules/rules.toml",
 )

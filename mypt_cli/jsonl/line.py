@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mypt_spec.bodies.strict_json import HELP, Fault, loads
+from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.findings import Finding, Fix
+from mypt_spec.record_schema import HELP
 
 BOM = b"\xef\xbb\xbf"
 

@@ -7,21 +7,16 @@ True
 """
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import counting
+from mypt_spec.compiled.toml import load
 
 LEVELS = ("chat", "thoughts", "tools", "all")
-_WORDS = (
-    *("Hello", "world", "what is", "the sum of 2 and 3?", "Yes.", "No, thanks!", "it's", "a  b"),
-    *('say "hi"', "a & b < c > d", "{'x': 1}", '{"a": [1, null]}', "None", "true", "0", "-1.50"),
-    *("ünïcödé", "漢字", "🙂", "`code`", "$x^2$", "C:\\dir\\file", "100%", "{{ x }}", "a|b", "#1"),
-    *("user", "assistant", "system", "tool", "<b>bold</b>", "http://a.b/c?d=e", "\\n", "(see", ")"),
-)
-_BETWEEN = (" ", " ", " ", "\n", "\n\n", ", ", "\t", " - ", "\r\n", "\n\n\n")
-_AROUND = ("",) * 14 + (" ", "\n", "\n\n", "  ", "\t", " \n")
+_WORDS, _BETWEEN, _AROUND = load(Path(__file__).with_name("words.toml")).values()
 # Types of arguments, and values: where calls are tags, nothing else says which type a value has.
 _VALUES: list[tuple[Any, tuple[Any, ...]]] = [
     ("string", ("a b", 'say "hi"', "漢字")), (["string", "null"], (None, "a b")),
@@ -41,7 +36,7 @@ def conversation(level: str, seed: int, blanks: float = 0.03) -> dict[str, Any]:
         out = choice(_WORDS)
         for _ in range(choice((0, 1, 1, 2, 3, 5))):
             out += choice(_BETWEEN) + choice(_WORDS)
-        return choice(_AROUND) + out + choice(_AROUND)
+        return f"{choice(_AROUND)}{out}{choice(_AROUND)}"
 
     def answer() -> dict[str, Any]:
         thought = {"reasoning_content": text()} if thinks and chance.random() < 0.6 else {}

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 from string import ascii_letters, digits
 
 from mypt_records.chat import Chat, Text
@@ -10,18 +11,14 @@ from mypt_records.checks.registry import check
 from mypt_records.checks.wording import loop
 from mypt_records.patterns import first
 from mypt_records.prefilter import prefilter
+from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding
 
 _FEW = 10  # punctuation marks, and characters of the end of an answer
 COPY = 20  # the least characters of a copy, of several words
 _MARKS = ".,!?"
 _ONLY_MARKS = re.compile(f"[{_MARKS}][{_MARKS}\\s]+")
-# Words that end no sentence, and a comma.
-_ENDS = (
-    "the", "a", "an", "and", "or", "of", "but", "because", "which", "from", "by", "into", "with",
-    "their", "its", "your", "our", "his", "her", "my", "is", "are", "was", "were", "be", "to",
-    "that",
-)  # fmt: skip
+_ENDS, _SCRIPTS = load(Path(__file__).with_name("answers.toml")).values()
 _BEFORE = f"{ascii_letters}{digits})"  # a comma
 _CUT = re.compile(rf"(?:[{_BEFORE}],| (?:{'|'.join(_ENDS)}))\Z")
 # A line that opens a block, and may say of which language it is, or one that closes it.
@@ -30,11 +27,6 @@ _FENCE = re.compile(rf"^[ \t>*+\d.-]*```(?:[ \t]*({_CODE})[ \t\r]*$)?", re.MULTI
 _NESTED = re.compile("```(?i:markdown|md)\\b")  # where fences may be inside of a block
 _END, _WORDS = 150, re.compile(r"(?:(?<= )[A-Za-z',’-]+ ){9}[a-z]+\Z")  # characters; of prose
 _LONG = 100  # characters of a question that an answer may begin with
-_SCRIPTS = {
-    "Chinese, Japanese or Korean": "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af",
-    "Cyrillic": "\u0400-\u04ff", "Arabic": "\u0600-\u06ff", "Hebrew": "\u0590-\u05ff",
-    "Devanagari": "\u0900-\u097f", "Thai": "\u0e00-\u0e7f", "Greek": "\u0370-\u03ff",
-}  # fmt: skip
 _LETTERS = 20  # of the script, at the least
 _OTHER = f"[{''.join(_SCRIPTS.values())}]"  # compiled when needed, which takes long
 

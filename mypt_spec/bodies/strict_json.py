@@ -26,15 +26,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGITS = 4300  # CPython refuses to read or write longer integers; no tool reads them alike
 _TOO_LARGE = 10**_DIGITS
 _MAX_POINTER = 4096
-# For faults whose message alone does not show how to mend them.
-HELP = {
-    "MYP001": "fix the line by hand; every line is one JSON object, with nothing before or after "
-    "it",
-    "MYP004": "keep one of the two; only the author can tell which was meant",
-    "MYP005": "write a number that JSON has, or null",
-    "MYP008": "make the value flatter, or write the deep part as text",
-    "MYP006": "the character was cut in two: write it whole, or leave the half out",
-}
 
 
 class Fault(ValueError):
