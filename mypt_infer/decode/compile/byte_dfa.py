@@ -116,18 +116,17 @@ def text_dfa(
     """Returns the automaton of texts in UTF-8 that spell none of `forbidden`.
 
     `tags` are those of `forbidden` that may end the text: the last byte of such a tag is an exit.
-    `led_tags` (tag -> white space) end the text only if this white space is all there is before the
-    tag. `led_ids` (id -> white space) end the text only directly after this white space. The text
-    does not begin with any of `never_first`, nor ends with any of `never_last` and white space;
-    these are beginnings of forbidden spellings. With those of `only_words`, a forbidden spelling or
-    a longer word in ASCII begins.
+    `led_tags` (tag -> white space) and `led_ids` (id -> white space) end the text only directly
+    after this white space. The text does not begin with any of `never_first`, nor ends with any of
+    `never_last` and white space; these are beginnings of forbidden spellings. With those of
+    `only_words`, a forbidden spelling or a longer word in ASCII begins.
     """
     ends = {_codes(f): f for f in sorted(forbidden, key=len, reverse=True)}
     leads = {_codes(space) for space in led_ids.values()}
     opening: dict[tuple[int, ...], Symbol] = {(START, *_codes(tag)): ("first", tag) for tag in tags}
-    opening |= {
-        (START, *_codes(space + tag)): ("first led", tag) for tag, space in led_tags.items()
-    }
+    for tag, space in led_tags.items():
+        opening[START, *_codes(space + tag)] = ("first led", tag)
+        opening[_codes(space + tag)] = ("led", tag)
     refused = {(START, *_codes(piece)) for piece in never_first}
     begun_words = {_codes(word) for word in only_words}
     patterns = [*ends, *leads, *((START, *lead) for lead in leads), *opening, *refused, (START,)]
