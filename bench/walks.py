@@ -51,6 +51,7 @@ READERS = {
     "minimax-m2": (("minimax-m2", "minimax"), ("minimax_m2", "minimax_m2"), "minimax"),
     "minimax-m2.5": (("minimax-m2", "minimax"), ("minimax_m2", "minimax_m2"), "minimax"),
     "deepseek-v3.1": (("deepseekv31", ""), ("deepseek_v31", ""), "deepseek_v3_1"),
+    "deepseek-v4": (("deepseekv4", "deepseek-v4"), ("deepseek_v4", "deepseek_v4"), "deepseek_v4"),
     "granite4": (("qwen25", ""), ("granite4", ""), ""),
     "granite4.1": (("qwen25", ""), ("granite4", ""), ""),
     "lfm2.5": (("lfm2", "qwen3"), ("lfm2", ""), ""),

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from mypt_spec.automaton import Automaton
+from mypt_spec.bodies.definitions import defines_tools
 from mypt_spec.compiled.toml import load
 from mypt_spec.episode import Episode, Message, Part, events_of
 from mypt_spec.record_schema import WEIGHT
@@ -46,7 +47,9 @@ def official(episode: Episode, table: TokenTable) -> Episode:
     """Returns a conversation as the official template writes it."""
     drops, last = table.history.drops, table.history.last
     starts = turn_starts(episode.messages, table) if drops else []
-    if not starts:
+    kinds = {m.role for m in episode.messages} | {p.kind for m in episode.messages for p in m.parts}
+    declares = any(defines_tools(table.openers[k].body) for k in kinds & table.openers.keys())
+    if not starts or (table.history.keeps_with_tools and declares):
         return episode
     if table.history.answered:
         ours = [m.role in table.marks or by_model(m, table) for m in episode.messages]

@@ -193,12 +193,8 @@ class Terminal:
             return self.bare
         values, out = dict(attrs), ""
         for piece in self.spelling:
-            if piece.kind == "attr":
-                out += values.get(piece.value, "")
-            elif piece.kind == "special" and special is not None:
-                out += special[piece.value]
-            else:
-                out += piece.value
+            text = piece.value if piece.kind != "attr" else values.get(piece.value, "")
+            out += special[text] if piece.kind == "special" and special is not None else text
         return out
 
 
@@ -236,6 +232,7 @@ class History(NamedTuple):
     leaves_empty: bool = False
     each: bool = False
     answered: bool = False
+    keeps_with_tools: bool = False
 
 
 _NO_HISTORY = History()

@@ -334,6 +334,9 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
             fine = all(map(str.strip, t.body.argument)) and len({*marks}) == len(t.body.marks)
             text = 'the tags of calls differ and begin with "<", those of "argument" are not empty'
             need(fine, t.name, f"{text}: {[*t.body.function, *t.body.argument]}")
+            one, other = t.body.types or ("0", "1")
+            fine = not (one.startswith(other) or other.startswith(one))
+            need(fine, t.name, '"types" are two texts, and neither begins as the other')
             before = "".join(t.body.wrap[1:2])
             text = '"wrap" begins with characters, one of which is in the text before a string'
             need(t.body.wrapped(before) != before or not t.body.wrap, t.name, text)

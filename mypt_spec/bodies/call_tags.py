@@ -33,6 +33,8 @@ class Tags(str):
     argument: tuple[str, ...]
     python: bool | str
     wrap: tuple[str, ...]
+    types: tuple[str, ...]
+    none: str
 
     def __new__(
         cls,
@@ -40,11 +42,13 @@ class Tags(str):
         argument: Iterable[str] = ("<parameter=", ">\n", "\n</parameter>\n"),
         python: bool | str = False,
         wrap: Iterable[str] = (),
+        types: Iterable[str] = (),
+        none: str = "",
     ) -> Self:
         """Returns the body with these tags."""
         tags = super().__new__(cls, "tagged")
         tags.function, tags.argument, tags.python = (*function,), (*argument,), python
-        tags.wrap = (*wrap,)
+        tags.wrap, tags.types, tags.none = (*wrap,), (*types,), none
         return tags
 
     @cached_property

@@ -313,7 +313,8 @@ def argument_spans(text: str, kind: str) -> list[tuple[int, int]]:
         return [(0, len(text))]
     if isinstance(kind, Tags):
         around = write_tagged(value_in(text, kind)[NAME], {}, re.compile(""), kind)
-        return [(len(around) - len(kind.function[2]), len(text) - len(kind.function[2]))]
+        end = kind.function[2]
+        return [(len(around) - len(kind.none + end), len(text) - len(end))]
     if isinstance(kind, Keywords):
         edges = pairwise(token for token in kind.tokens(text) if not token["key"])
         return [(name.end(), end.start()) for name, end in edges]

@@ -50,11 +50,12 @@ def with_tags(literals: re.Pattern[str], tags: re.Pattern[str]) -> re.Pattern[st
 
 def value_text(value: Any, literals: re.Pattern[str], tags: Tags = USUAL) -> str:
     """Returns the text of a value: a string as it is, any other as canonical JSON."""
+    string, other = tags.types or ("", "")
     if isinstance(value, str):
-        return tags.wrapped(value)
+        return string + tags.wrapped(value)
     if tags.python == "values" or (tags.python and (value is None or isinstance(value, bool))):
-        return str(value)
-    return canonical(value, with_tags(literals, tags.pattern))
+        return other + str(value)
+    return other + canonical(value, with_tags(literals, tags.pattern))
 
 
 def write_tagged(
@@ -85,6 +86,7 @@ def read_tagged(text: str, tags: Tags = USUAL) -> tuple[str, dict[str, str]]:
     name, at = _name_in(text, 0, tags.function, tags)
     out: dict[str, str] = {}
     closing, last = tags.argument[2], tags.function[2]
+    at += len(tags.none) * (text[at:] == tags.none + last)
     while not text.endswith(last) or at != len(text) - len(last):
         begun = at
         if last and text.startswith(last, at):
@@ -98,6 +100,8 @@ def read_tagged(text: str, tags: Tags = USUAL) -> tuple[str, dict[str, str]]:
         if end < at or not text.startswith(closing, end):
             raise _expected(closing, len(text) if tag is None else tag.start())
         out[key] = text[at:end]
+        if tags.types and not out[key].startswith(tags.types):
+            raise _expected("` or `".join(tags.types), at)
         at = end + len(closing)
     return name, out
 
@@ -126,6 +130,10 @@ def value_of(text: str, kinds: frozenset[str] = KINDS, tags: Tags = USUAL) -> An
     >>> value_of("5"), value_of("5", STRING), value_of("05"), value_of("null", STRING | {"integer"})
     (5, '5', '05', 'null')
     """
+    if tags.types and text.startswith(tags.types[0]):
+        return text.removeprefix(tags.types[0])
+    if tags.types:
+        text, kinds = text.removeprefix(tags.types[1]), KINDS - STRING
     if (inner := tags.unwrapped(text)) is not None:
         return inner
     if kinds == STRING:
@@ -177,10 +185,11 @@ def typed(name: str, texts: Mapping[str, str], types: Types, tags: Tags = USUAL)
 def arguments_text(arguments: Mapping[str, Any], literals: re.Pattern[str], tags: Tags) -> str:
     """Returns the tags and values of arguments, as `write_tagged` writes them."""
     before, after, end = tags.argument
-    return "".join(
+    texts = [
         f"{before}{key}{after}{value_text(value, literals, tags)}{end}"
         for key, value in arguments.items()
-    )
+    ]
+    return "".join(texts) or tags.none
 
 
 def call_findings(

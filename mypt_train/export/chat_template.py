@@ -115,6 +115,8 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
             list(tags.marks),
             tags.python or 0,
             list(tags.wrap),
+            list(tags.types),
+            tags.none,
         ],
         "bare_keys": [bare.end, bare.null] if bare == "bare_keys" else [],
         "each_tool": bool(getattr(opener and opener.body, "each", False)),

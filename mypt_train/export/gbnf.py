@@ -43,10 +43,12 @@ def gbnf(dialect: Dialect, answer: Answers, *, token: str = "<[{}]>") -> str:
     if tags := next((kind for kind in kinds if isinstance(kind, Tags)), None):
         before, after, end = map(quoted, tags.argument)
         lines += ["tag-name ::= [a-zA-Z0-9_.:/-]+"]
+        after += f" ({' | '.join(map(quoted, tags.types))})" * bool(tags.types)
         lines += [f"tagged-argument ::= {before} tag-name {after} between-0 {end}"]
         lines += _free("between", shortest({*answer.forbidden, *tags.marks}))
         before, after, end = map(quoted, tags.function)
-        lines += [f"body-{tags} ::= {before} tag-name {after} tagged-argument* {end}"]
+        arguments = f"(tagged-argument+ | {quoted(tags.none)})" if tags.none else "tagged-argument*"
+        lines += [f"body-{tags} ::= {before} tag-name {after} {arguments} {end}"]
         kinds = kinds - {tags}
     if kinds:
         lines += _RULES["json"].strip().split("\n")

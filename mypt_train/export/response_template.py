@@ -66,6 +66,7 @@ def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
         before, after = map(re.escape, body.function[:2])
         field["open_pattern"] += f"{before}(?P<name>{body.names.pattern}){after}"
         before, after, end = map(re.escape, body.argument)
+        after += f"(?:{'|'.join(map(re.escape, body.types))})" * bool(body.types)
         value = f"{before}(?P<key>{body.names.pattern}){after}(?P<value>.*?){end}"
         field |= {"content": "xml-inline", "content_args": {"tag_pattern": value}}
     elif body == "call":

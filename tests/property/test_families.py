@@ -37,7 +37,7 @@ FEWEST = either(tuple(_FEWEST.split()), tuple(ALL))
 SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEWEST)
 # In which an answer begins in a thought.
 THINKING = (
-    "deepseek-r1", "deepseek-v3.2", "glm4.5", "glm5", "kimi-k2-thinking", "kimi-k2.7", "minimax-m2", "minimax-m2.5", "nemotron3", "qwen3.5", "qwen3.6",
+    "deepseek-r1", "deepseek-v3.2", "deepseek-v4", "glm4.5", "glm5", "kimi-k2-thinking", "kimi-k2.7", "minimax-m2", "minimax-m2.5", "nemotron3", "qwen3.5", "qwen3.6",
 )  # fmt: skip
 # Of each type, with all that TypeScript says of it.
 SCHEMA: Record = {
@@ -202,20 +202,29 @@ def test_a_chat_goes_on(family: Family) -> None:
 
 
 @pytest.mark.extra("llm_router_utils")
-def test_deepseek_v32_is_written_as_by_its_encoder() -> None:
-    """The model has no chat template, but an encoder in Python, which SGLang's server has, too."""
-    where = "llm_router_utils.sglang.srt.entrypoints.openai.encoding_dsv32"
-    encode, family = importlib.import_module(where).encode_messages, ALL["deepseek-v3.2"]
+@pytest.mark.parametrize("name", ["deepseek-v3.2", "deepseek-v4"])
+def test_deepseek_is_written_as_by_its_encoder(name: str) -> None:
+    """The models have no chat template, but an encoder in Python, which SGLang's server has, too."""
+    where = "llm_router_utils.sglang.srt.entrypoints.openai.encoding_ds"
+    module = importlib.import_module(where + name.removeprefix("deepseek-").replace(".", ""))
+    encode, family = module.encode_messages, ALL[name]
     d, records = family.dialect, family.records(either(20, 300))
     for record in records:
-        messages = record["messages"]
+        messages, tools = record["messages"], record.get("tools")
         mode = "thinking" if messages[-1].get("reasoning_content") else "chat"
+        for message in messages if tools else ():  # here, a mode is one of all answers
+            if message["role"] == "assistant":
+                message |= {"reasoning_content": "Hm."} if mode == "thinking" else {}
+                message.pop("reasoning_content" * (mode == "chat"), "")
         episode, _ = d.read(record)
         encoded = d.encode(d.trained(episode, history="official")[0])
         text = d.tokenizer.decode(encoded.ids)
-        assert text == encode(messages, mode)
+        system = [{"role": "system", "content": ""}] * (messages[0]["role"] != "system")
+        theirs = [*(system if tools else ()), *messages]  # as the server has it
+        theirs[0] = theirs[0] | ({"tools": tools} if tools else {})
+        assert text == encode(theirs, mode)
         last = int(np.flatnonzero(encoded.loss == 0)[-1]) + 1  # what prompts have is not trained
-        assert d.tokenizer.decode(encoded.ids[:last]) == encode(messages[:-1], mode)
+        assert d.tokenizer.decode(encoded.ids[:last]) == encode(theirs[:-1], mode)
     assert records
 
 

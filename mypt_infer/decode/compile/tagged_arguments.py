@@ -23,8 +23,8 @@ WHERE = "calls with tags for their arguments are for tables alone"
 class Way(NamedTuple):
     """How a value is written.
 
-    As any text (`free`), which is not empty if `some`; or else as one of `texts`, or as the JSON of
-    a value that fits one of `schemas`.
+    As any text (`free`), which is not empty if `some`; or as one of `texts`, or as the JSON of a
+    value that fits one of `schemas`.
     """
 
     free: bool = False
@@ -61,8 +61,7 @@ def way_of(
 
     `literals` matches the dialect's tags, and no text may spell one of `forbidden`.
     """
-    if schema is True:
-        return Way(free=True)
+    schema = {} if schema is True else schema
     if not isinstance(schema, Mapping):
         raise SchemaFault(tool, at, f"no value fits; {WHERE}")
     kinds = kinds_in(schema, schema)
@@ -85,7 +84,9 @@ def way_of(
             words = ", ".join(repr(w) for w in schema if w not in ("type", "anyOf", "oneOf"))
             problem = f"beside text, {words or 'a bound'} is not supported between tags, but for "
             raise SchemaFault(tool, at, f'{problem}"minLength" of 0 and 1; {WHERE}')
-        return Way(free=True, some=least == 1)
+        plain = kinds & {"boolean", "null", "number" if "number" in kinds else "integer"}
+        schemas = ({"type": sorted(plain)},) if tags.types and plain else ()
+        return Way(free=True, some=least == 1, schemas=schemas)
     if tags.python == "values" and kinds & {"array", "object"}:
         raise SchemaFault(tool, at, "tables cannot hold arrays and objects in Python's words")
     choices = schema.get("anyOf", schema.get("oneOf"))

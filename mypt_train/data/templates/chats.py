@@ -338,7 +338,7 @@ class ChatTemplates:
             return VALUE, ('"', '"')
         if kind == "object" and (tags := self.dialect.table.tagged):
             before, after, end = tags.argument
-            return tags, (before, f"{after}0{end}")
+            return tags, (before, f"{after}{''.join(tags.types[1:])}0{end}")
         if kind == "object":
             alone = text.startswith('{"', start - 2)
             return (VALUE, ('{"', '": 0}')) if alone else (MEMBERS, (', "', '": 0'))

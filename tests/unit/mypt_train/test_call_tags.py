@@ -44,8 +44,11 @@ KINDS = {
     "minimax": ('<invoke name="', '">\n', "</invoke>", '<parameter name="', '">', "</parameter>\n", False),
     "qwen 3.5": ("<function=", ">\n", "</function>", "<parameter=", ">\n", "\n</parameter>\n", True),
     "minicpm": ('<function name="', '">', "</function>", '<param name="', '">', "</param>", "values"),
+    "deepseek": ('<｜D｜invoke name="', '">\n', "</｜D｜invoke>", '<｜D｜parameter name="', '" string="', "</｜D｜parameter>\n", False),
 }  # fmt: skip
 WRAPS = {"minicpm": ("<&\n", "<![CDATA[", "]]>")}
+TYPES = {"deepseek": ('true">', 'false">')}
+NONE = {"deepseek": "\n"}  # of a call without arguments
 STRIPS = ("minimax",)  # the text beside a call
 ORDERED = ("qwen 3.5",)  # with definitions whose keys are at fixed places
 FIELDS = {
@@ -67,7 +70,8 @@ ARGUMENTS: list[dict[str, Any]] = [
 
 def tags_of(name: str) -> Tags:
     *texts, python = KINDS[name]
-    return Tags(texts[:3], texts[3:], python, WRAPS.get(name, ()))  # type: ignore[arg-type]
+    more = WRAPS.get(name, ()), TYPES.get(name, ()), NONE.get(name, "")
+    return Tags(texts[:3], texts[3:], python, *more)  # type: ignore[arg-type]
 
 
 @cache
@@ -78,7 +82,9 @@ def folder(name: str) -> str:
     tags, out = tags_of(name), Path(tempfile.mkdtemp(prefix="tags"))
     table = (FOLDER / "tokens.toml").read_text(encoding="utf-8")
     row = f"tags = {{ function = {json.dumps(tags.function)}, argument = {json.dumps(tags.argument)}, python = {json.dumps(tags.python)} }}"  # fmt: skip
-    row = row.replace(" }", f", wrap = {json.dumps(tags.wrap)} }}") if tags.wrap else row
+    for column in ("wrap", "types", "none"):
+        value = getattr(tags, column)
+        row = row.replace(" }", f", {column} = {json.dumps(value)} }}") if value else row
     row += '\nstrip = "both"' * (name in STRIPS)
     table = table.replace('body = "tagged"', f'body = "tagged"\n{row}')
     if name in ORDERED:
@@ -124,7 +130,8 @@ def test_a_call_is_written_and_read_back(name: str) -> None:
         body = write_tagged("find", arguments, d.table.literals, tags)
         assert read_tagged(body, tags)[0] == "find"
         ((begin, end),) = argument_spans(body, tags)
-        assert body[:begin] + body[end:] == write_tagged("find", {}, d.table.literals, tags)
+        without = write_tagged("find", {}, d.table.literals, tags)
+        assert without in (body[:begin] + body[end:], body[:begin] + tags.none + body[end:])
 
 
 def test_bodies_are_those_of_the_models() -> None:
@@ -135,6 +142,7 @@ def test_bodies_are_those_of_the_models() -> None:
         "minimax": '<invoke name="f">\n<parameter name="k">v</parameter>\n<parameter name="b">true</parameter>\n</invoke>',
         "qwen 3.5": "<function=f>\n<parameter=k>\nv\n</parameter>\n<parameter=b>\nTrue\n</parameter>\n</function>",
         "minicpm": '<function name="f"><param name="k">v</param><param name="b">True</param></function>',
+        "deepseek": '<｜D｜invoke name="f">\n<｜D｜parameter name="k" string="true">v</｜D｜parameter>\n<｜D｜parameter name="b" string="false">true</｜D｜parameter>\n</｜D｜invoke>',
     }  # fmt: skip
 
 
@@ -153,6 +161,29 @@ def test_the_text_beside_a_call_is_stripped() -> None:
     assert alone is not None
     assert as_read(alone, d.table) == alone
     assert d.write(alone)["messages"][1]["content"] == tabs
+
+
+@pytest.mark.parametrize(
+    ("value", "written", "codes"),
+    [
+        ('string="true">5', "5", []),  # not the number that the schema wants
+        ('string="false">5', 5, []),
+        ('string="false">[1,2]', [1, 2], ["MYP308"]),
+        ('string="false">five', "five", ["MYP308"]),
+        ('string="no">5', None, ["MYP304"]),
+    ],
+)
+def test_a_tag_says_whether_a_value_is_a_string(value: str, written: Any, codes: list[str]) -> None:
+    d = dialect("deepseek")
+    text = d.serialize(d.read(calling({"n": 0}))[0])  # type: ignore[arg-type]
+    episode, findings = d.parse(text.replace('string="false">0', value))
+    assert [f.code for f in findings] == codes
+    if episode is not None:
+        function = d.write(episode)["messages"][1]["tool_calls"][0]["function"]
+        assert function["arguments"] == {"n": written}
+    text = d.serialize(d.read(calling({}))[0])  # type: ignore[arg-type]
+    assert 'name="find">\n\n</' in text
+    assert [f.code for f in d.parse(text.replace("\n\n</", "\n</"))[1]] == ["MYP308"]
 
 
 def test_values_in_words_of_python_and_wrapped_strings() -> None:
@@ -185,7 +216,7 @@ def test_what_tags_cannot_say_is_refused(name: str) -> None:
     for mark in tags_of(name).marks:
         codes = [f.code for f in d.check(calling({"zip": f"a{mark}b"}))[1]]
         assert "MYP301" in codes
-    for key in ("a>", " a", 'a"' if "mini" in name else "<"):
+    for key in ("a>", " a", 'a"' if "mini" in name or name in TYPES else "<"):
         assert "MYP320" in [f.code for f in d.check(calling({key: 1}))[1]]
     text = d.serialize(d.check(calling(ARGUMENTS[1]))[0])  # type: ignore[arg-type]
     for mark in tags_of(name).marks:
@@ -237,7 +268,8 @@ def test_servers_get_a_grammar(name: str) -> None:
         assert by_llguidance(folder(name), ids)
         broken = d.tokenizer.encode(tags_of(name).marks[-1])
         assert not by_llguidance(folder(name), ids[:-2] + broken + ids[-2:])
-    assert all(json.dumps(mark)[1:-1] in files["answer.gbnf"] for mark in tags_of(name).marks)
+    marks = [json.dumps(mark, ensure_ascii=False)[1:-1] for mark in tags_of(name).marks]
+    assert all(mark in files["answer.gbnf"] for mark in marks)
 
 
 @each_kind
@@ -248,7 +280,7 @@ def test_fast_paths_agree(name: str) -> None:
     assert_same_ids(*(Encoder(Options(dialect=folder(name))) for _ in range(2)), data * 2)
 
 
-@pytest.mark.parametrize("name", either(("minimax", "minicpm"), tuple(KINDS)))
+@pytest.mark.parametrize("name", either(("minimax", "minicpm", "deepseek"), tuple(KINDS)))
 def test_the_decoder_writes_calls_that_fit(name: str) -> None:
     d = dialect(name)
     fields = {key: field for key, field in FIELDS.items() if key != "o" or name not in WRAPS}
@@ -278,6 +310,7 @@ def test_the_decoder_writes_calls_that_fit(name: str) -> None:
         ("words = true", "words"),
         ('wrap = ["<", "("]', "three texts"),
         ('wrap = ["<&", "(", ")"]', "one of which"),
+        ('types = ["a", "ab"]', "neither begins"),
     ],
 )
 def test_tags_that_no_reader_could_tell_apart_are_refused(row: str, problem: str, tmp_path: Path) -> None:  # fmt: skip
