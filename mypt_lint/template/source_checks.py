@@ -72,7 +72,7 @@ def token_faults(text: str, tags: list[str], bos: str, folder: Path | None) -> I
     elif folder and (file := folder / "tokenizer.json").is_file():
         data = file.read_bytes()
         known = {tag for tag in written if any(_quoted(tag, a) in data for a in (True, False))}
-        match = re.search(rb'"post_processor"\s*:\s*(.*)\s*"decoder"\s*:', data, re.DOTALL)
+        match = re.search(rb'"post_processor"\s*:\s*(.*?)\s*"decoder"\s*:', data, re.DOTALL)
         begins = match is not None and _quoted(bos, False) in match[1]
     for tag in written:
         if tag not in known:

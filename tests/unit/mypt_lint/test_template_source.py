@@ -133,7 +133,8 @@ def test_the_vocabulary_of_a_folder(adds: bool, tmp_path: Path) -> None:
         "added_tokens": [{"id": i, "content": token} for i, token in enumerate(VOCABULARY)],
         "post_processor": PROCESSOR if adds else None,
         "decoder": {"type": "ByteLevel"},
-        "model": {"vocab": {"<|/think|>": 9, "<|system|>": 10, "<|developer|>": 11}},
+        # A vocabulary has the first token, too, and the word "decoder".
+        "model": {"vocab": {"<s>": 0, "<|/think|>": 9, "<|system|>": 10, "<|developer|>": 11, "decoder": 12}},
     }
     (tmp_path / "tokenizer.json").write_text(json.dumps(vocabulary))
     (tmp_path / "tokenizer_config.json").write_text('{"bos_token": "<s>", "eos_token": "</s>"}')
