@@ -54,7 +54,8 @@ def _texts(chosen: argparse.Namespace, totals: Counter[str]) -> Iterator[str]:
                 if episode is None:
                     first = next(f for f in findings if f.severity == "error")
                     raise UsageError(
-                        f"{line.path}:{line.row}: {first.code} {first.message}; see mypt-lint"
+                        f"{line.path}:{line.row}: {first.code} {first.message}; see mypt-lint, or "
+                        "name the format of the records with --dialect"
                     )
                 for event in events_of(episode.messages, d.table):
                     if event.terminal == TEXT:
