@@ -131,6 +131,8 @@ def read(shape: type[_T], request: Any) -> _T:
         params = msgspec.convert(values, shape)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
+        if message.startswith("Invalid enum value"):  # of an effort
+            message += "; only 'none' is taken: leave it out, or set thinking_token_budget"
         missing = message.partition("missing required field `")[2].rstrip("`")
         place = where.rstrip("`") or missing or None
         raise ApiError(f"{place}: {message}" if where else message, param=place) from None

@@ -27,7 +27,6 @@ _SHAPE = "openai"
 _LOST, _UNKNOWN = "MYP114", "MYP361"
 # A prompt has no end, and nothing that is trained.
 _OF_PROMPTS = {"MYP218", "MYP252", "MYP501"}
-_PROMPTS = ("system", "developer")
 # Of an answer of ours: what the reader of records has no name for.
 _OURS = "citations"
 
@@ -122,7 +121,7 @@ class Prompter:
             ids = prompt_ids(self.dialect, episode)
         except ValueError as error:
             message = str(error)
-            if self._system is None and all(m.role not in _PROMPTS for m in parsed.messages):
+            if self._system is None and " at /messages/0/" in message:
                 message += "; is a system message missing? The server's --system would be it"
             raise ApiError(message, param="messages") from None
         if parsed.messages and parsed.messages[-1].role == "tool":

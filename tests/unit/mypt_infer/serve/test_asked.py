@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+import mypt_spec
 from mypt_infer.decode import Response
 from mypt_infer.serve.asked.decoders import Choice, Recipe
 from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.parameters import Chat, read
+from mypt_infer.serve.asked.prompts import Prompter
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("find", "read")]
 REQUEST = {"model": "tiny", "messages": []}
@@ -39,3 +41,22 @@ def test_a_number_is_no_truth_value(name: str, neutral: Any, other: Any) -> None
     read(Chat, REQUEST | {name: neutral})
     with pytest.raises(ApiError, match=f"{name} is not supported"):
         read(Chat, REQUEST | {name: other})
+
+
+def test_an_effort_that_is_refused_says_what_to_do() -> None:
+    for effort in ({"reasoning_effort": "high"}, {"reasoning": {"effort": "low"}}):
+        with pytest.raises(ApiError, match=r"enum value '\w+'; only 'none' is taken: leave it out"):
+            read(Chat, REQUEST | effort)
+
+
+@pytest.mark.parametrize(
+    ("name", "questions", "hint"), [("mypt", 1, True), ("qwen3", 2, False), ("llama3", 2, False)]
+)
+def test_only_a_question_at_the_beginning_may_lack_a_system_message(
+    name: str, questions: int, hint: bool
+) -> None:
+    with pytest.raises(ApiError) as error:
+        Prompter(mypt_spec.dialect(name), name).prompt(
+            [{"role": "user", "content": "u"}] * questions, []
+        )
+    assert ("is a system message missing?" in str(error.value)) == hint
