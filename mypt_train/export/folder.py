@@ -44,10 +44,9 @@ def export(
     except (KeyError, VocabularyError, ModelError) as error:
         raise ExportError(error.args[0]) from None
     if not fits(config.get("vocab_size", 0), d.tokenizer.vocab_size):
-        hint = "name the vocabulary that it was trained on with --vocab"
         raise ExportError(
             f"{source / CONFIG}: the model has {config.get('vocab_size')} ids, {name} has "
-            f"{d.tokenizer.vocab_size}; {hint}"
+            f"{d.tokenizer.vocab_size}; name the vocabulary that it was trained on with --vocab"
         )
     texts = server_files(d, {"transformers": 0, **dict.fromkeys(servers, 0)})
     response = json.loads(texts.pop(RESPONSE))

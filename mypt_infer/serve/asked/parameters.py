@@ -126,9 +126,8 @@ def read(shape: type[_T], request: Any) -> _T:
     for name, value in request.items():
         if name not in names:
             _pass(name, value)
-    values = {name: value for name, value in request.items() if name in names}
     try:
-        params = msgspec.convert(values, shape)
+        params = msgspec.convert(request, shape)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
         if message.startswith("Invalid enum value"):  # of an effort
