@@ -10,7 +10,6 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
-from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,8 @@ from mypt_records.shapes.sharegpt import LISTS
 from mypt_train.export.servers import write_folder
 from mypt_train.export.tokenizer_file import ExportError
 
-TRAINERS: dict[str, Any] = tomllib.loads(
-    files("mypt_train.export").joinpath("trainers.toml").read_text(encoding="utf-8")
-)
+_FILE = Path(__file__).with_name("trainers.toml")
+TRAINERS: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 _RECORDS = 1000  # whose keys are looked at
 _NAME = re.compile(r'"\{(name|messages|path)\}"')  # a value that is filled in
 
@@ -51,6 +49,8 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
         names["messages"] = next((key for key in LISTS if key in keys), "messages")
         items = [m for r in records for m in r.get(names["messages"]) or () if isinstance(m, dict)]
         inner = Counter(key for item in items for key in item if item[key] is not None)
+        texts = sum('"arguments": "' in json.dumps(item.get("tool_calls")) for item in items)
+        inner += Counter({"arguments as text": texts})
     names["path"] = os.path.abspath(path)
     outputs, notes = {}, []
     for name in trainers:
@@ -68,8 +68,9 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
         text = json.dumps(entry, ensure_ascii=False)
         text = _NAME.sub(lambda m: json.dumps(names[m[1]], ensure_ascii=False), text)
         outputs[trainer["file"]] = trainer["text"].format(entry=text, **names).encode()
+        says = {k: f'does not read the key "{k}" of' for k in inner} | trainer.get("notes", {})
         notes += [
-            f'{name} does not read the key "{key}" of {counted(count, "message")}'
+            f"{name} {says[key]} {counted(count, 'message')}"
             for key, count in inner.items()
             if key not in trainer["read"]
         ]

@@ -134,7 +134,15 @@ def test_the_vocabulary_of_a_folder(adds: bool, tmp_path: Path) -> None:
         "post_processor": PROCESSOR if adds else None,
         "decoder": {"type": "ByteLevel"},
         # A vocabulary has the first token, too, and the word "decoder".
-        "model": {"vocab": {"<s>": 0, "<|/think|>": 9, "<|system|>": 10, "<|developer|>": 11, "decoder": 12}},
+        "model": {
+            "vocab": {
+                "<s>": 0,
+                "<|/think|>": 9,
+                "<|system|>": 10,
+                "<|developer|>": 11,
+                "decoder": 12,
+            }
+        },
     }
     (tmp_path / "tokenizer.json").write_text(json.dumps(vocabulary))
     (tmp_path / "tokenizer_config.json").write_text('{"bos_token": "<s>", "eos_token": "</s>"}')

@@ -10,6 +10,7 @@ import pytest
 
 from mypt.export import main as export
 from mypt.prepare.cli import main as prepare
+from tests.support.build import call, tool
 from tests.support.shapes import HI, YO, gpt, talk
 from tests.support.shards import ROOT
 
@@ -72,6 +73,22 @@ def test_keys_of_records_are_columns(tmp_path: Path, capsys: pytest.CaptureFixtu
     stderr = capsys.readouterr().err
     assert 'llamafactory does not read the key "reasoning_content" of 1 message' in stderr
     assert "axolotl does not" not in stderr
+
+
+def test_arguments_that_a_trainer_would_quote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """LLaMA-Factory 0.9.5 writes arguments by `json.dumps`, those that are JSON text as well."""
+    says = "llamafactory would train arguments of calls as one quoted string, because they are JSON text"
+    says += " (mypt-convert --to qwen3 writes objects): in 1 message"
+    for arguments, notes in (('{"q": 1}', 1), ({"q": 1}, 0)):
+        called = {"role": "assistant", "tool_calls": [call("f", arguments)]}
+        messages = [*talk(HI), called, tool("1"), *talk(YO)]
+        folder = tmp_path / str(notes)
+        folder.mkdir()
+        entries(folder, {"messages": messages, "tools": []}, *FIELDS)
+        lines = capsys.readouterr().err.splitlines()
+        assert [line for line in lines if "arguments" in line] == notes * [f"mypt-export: {says}"]
 
 
 def test_prepared_rows(tmp_path: Path) -> None:
