@@ -237,6 +237,7 @@ def test_other_ways_to_the_same_place(
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch looks at all
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0")
 def test_compiled(run: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same losses, and the same weights where a run is resumed without it."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=COMPILER))
