@@ -49,8 +49,8 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
         names["messages"] = next((key for key in LISTS if key in keys), "messages")
         items = [m for r in records for m in r.get(names["messages"]) or () if isinstance(m, dict)]
         inner = Counter(key for item in items for key in item if item[key] is not None)
-        texts = sum('"arguments": "' in json.dumps(item.get("tool_calls")) for item in items)
-        inner += Counter({"arguments as text": texts})
+        calls = [json.dumps(item.get("tool_calls")) for item in items]
+        inner["text arguments"] = sum('"arguments": "' in text for text in calls)
     names["path"] = os.path.abspath(path)
     outputs, notes = {}, []
     for name in trainers:
@@ -72,6 +72,6 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
         notes += [
             f"{name} {says[key]} {counted(count, 'message')}"
             for key, count in inner.items()
-            if key not in trainer["read"]
+            if count and key not in trainer["read"]
         ]
     return write_folder(Path(out), outputs), notes

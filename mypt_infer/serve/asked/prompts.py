@@ -124,9 +124,8 @@ class Prompter:
             if self._system is None and " at /messages/0/" in message:
                 message += "; is a system message missing? The server's --system would be it"
             raise ApiError(message, param="messages") from None
-        if parsed.messages and parsed.messages[-1].role == "tool":
-            ids = self._after_result(ids)
-        return ids
+        is_result = parsed.messages and parsed.messages[-1].role == "tool"
+        return self._after_result(ids) if is_result else ids
 
     def _after_result(self, ids: list[int]) -> list[int]:
         """Returns a prompt without what ends the turn, where results are inside of the answer."""
