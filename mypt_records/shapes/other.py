@@ -18,8 +18,7 @@ _READABLE = (
     "text"
 )
 _AS_MESSAGES = '{"messages": [{"role": "user", "content": "..."}, ...]}'
-_TABLE = load(Path(__file__).with_suffix(".toml"))
-_COLUMNS = {column: name for name, columns in _TABLE.items() for column in columns}
+_COLUMNS = {c: of for of, cs in load(Path(__file__).with_suffix(".toml")).items() for c in cs}
 
 
 def _kind(record: dict[str, Any]) -> tuple[str, str] | None:

@@ -78,7 +78,10 @@ def _role(alias: Any) -> str:
 def _message(item: Any, at: str, reader: Reader) -> Message | None:
     who = next((k for k in _ROLE if k in item), None) if isinstance(item, dict) else None
     if who is None or not isinstance(item[who], str):
-        reader.add("MYP104", 'a message must be an object with "from" and "value"', at)
+        is_part = isinstance(item, dict) and "type" in item
+        hint = 'put the parts into a message: {"role": "user", "content": [...]}' * is_part
+        why = 'a message must be an object with "role" and "content", or "from" and "value"'
+        reader.add("MYP104", why, at, hint=hint)
         return None
     alias = item[who]
     if alias.lower() not in _ROLES:
