@@ -18,7 +18,7 @@ from mypt_spec.compiled.toml import load
 
 Kind = Literal["lines", "array", "object", "parquet", "events", "other"]
 HEAD = 1 << 16  # bytes looked at
-_OTHER_HEAD = 512  # bytes that decide what else a file is
+_OTHER_HEAD = 1 << 12  # bytes that decide what else a file is
 MAGIC = b"PAR1"  # of Parquet
 ARROW_FILE = b"ARROW1"
 TABLES = (MAGIC, ARROW_FILE, b"\xff\xff\xff\xff")  # the last begins a stream of Arrow

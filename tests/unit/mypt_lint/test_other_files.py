@@ -34,6 +34,7 @@ FILES = {
     "csv": (b"question,answer\n2+2,4\n", "a table of text"),
     "csv with row numbers": (b'"","Question","Answer"\r\n"1","2+2","4"\r\n', "a table of text"),
     "text": (b'Write tasks.\n\nLike:\n{"a": 1}\n\nMake them differ.\nWrite on.\n', "text"),
+    "line ends in texts": (RECORD.replace(b"Hi", rb"\"Hi\"" + b"\n\nthere", 1), "line ends inside of its texts"),
     "tsv": (b'"instruction"\t"output"\n2+2\t4', "a table of text"),
 }  # fmt: skip
 
@@ -87,7 +88,9 @@ def test_no_other_command_reads_it(
         assert what in capsys.readouterr().err, name
 
 
-@pytest.mark.parametrize("text", ["Hello, world\nand more\n", "q;\n", '"a", "b"\n', "1,2\n"])
+@pytest.mark.parametrize(
+    "text", ["Hello, world\nand more\n", "q;\n", '"a", "b"\n', "1,2\n", '{"a": "b\n{"a": "c"}\n']
+)
 def test_texts_that_may_be_anything_are_read_as_lines(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
