@@ -35,6 +35,7 @@ FILES = {
     "csv with row numbers": (b'"","Question","Answer"\r\n"1","2+2","4"\r\n', "a table of text"),
     "text": (b'Write tasks.\n\nLike:\n{"a": 1}\n\nMake them differ.\nWrite on.\n', "text"),
     "line ends in texts": (RECORD.replace(b"Hi", rb"\"Hi\"" + b"\n\nthere", 1), "line ends inside of its texts"),
+    "text of blank lines": (b"Write tasks." + b"\n" * 50_000 + b"Like:\nthis\n", "text"),
     "tsv": (b'"instruction"\t"output"\n2+2\t4', "a table of text"),
 }  # fmt: skip
 
