@@ -64,7 +64,7 @@ _SAMPLES = {
     LANGUAGE: '"en"', BOOLEAN: "true", INTEGER: "1",
 }  # fmt: skip
 _PLAIN = (STRING, NAME, OBJECT, LIST)  # a value of the right type needs no further check
-_BCP47 = re.compile(
+LANGUAGE_TAG = re.compile(  # BCP 47
     r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+"
 )
 ROLE = "role"
@@ -275,7 +275,7 @@ class _Checker:
                 inner = _Checker(spec.items, self.findings)
                 item[key] = [inner.message(v, f"{at}/{i}") for i, v in enumerate(value)]
                 return all(v is not None for v in item[key])
-            if spec.kind == LANGUAGE and not _BCP47.fullmatch(value):
+            if spec.kind == LANGUAGE and not LANGUAGE_TAG.fullmatch(value):
                 problem = f"{value!r} is not a language tag (BCP 47)"
                 self.add("MYP111", problem, at, help='write a tag such as "en", "de" or "pt-BR"')
             return True

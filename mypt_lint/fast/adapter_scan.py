@@ -1,6 +1,7 @@
-"""Proves records clean by their skeletons, where no `SCHEMA` describes them.
+"""Proves records clean by their skeletons.
 
-Input and output are those of the pass of scan.py. A splitter of the adapter's records
+Input: lines. Output: the indexes of lines that are not clean, and how many strings the others were
+found to hold; on demand, what each line is made of. A splitter of the adapter's records
 (mypt_spec/adapters/splitter.py) takes out of lines what any clean value can replace: texts,
 arguments, definitions of tools, metadata. What remains is a skeleton. The pieces of each skeleton
 are put before the checker once; if they are clean, so is every line with this skeleton whose other
@@ -12,6 +13,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,7 +35,15 @@ _LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose skeleton is remember
 _NO_TOOLS = 0, None
 # What is judged once: how many strings a skeleton has, and the keys of its pieces.
 Verdict = tuple[int, tuple[bytes, ...]]
-PieceKeys = tuple[tuple[bytes, ...]]
+_EMPTY = Split()
+
+
+class LineParts(NamedTuple):
+    """What a clean line is made of: the keys of its pieces, its texts, and its other values."""
+
+    keys: tuple[bytes, ...]
+    texts: list[str]
+    split: Split
 
 
 class _Block(NamedTuple):
@@ -73,13 +83,12 @@ class AdapterScan:
         self.quotes_in_texts = -1  # of the last block, if texts have all escaped ones; else -1
 
     def scan(
-        self, lines: list[bytes], parts: list[PieceKeys | None] | None = None
+        self, lines: list[bytes], parts: list[LineParts | None] | None = None
     ) -> tuple[list[int], int, list[Any]]:
-        """Returns what the pass of scan.py returns.
+        """Returns the indexes of lines that are not clean, and of the others how many strings there
+        are without those in their metadata, and the metadata values.
 
-        These are the lines that are not clean, the number of strings of the others without those in
-        their metadata, and the metadata values. `parts` gets the keys of the pieces of each line,
-        None for one that is not clean.
+        `parts` gets what each line is made of, None for one that is not clean.
         """
         if self.checker.limits.schemas:  # which bind values that a skeleton leaves out
             return list(range(len(lines))), 0, []
@@ -94,7 +103,13 @@ class AdapterScan:
             clean = [i for i in more if verdicts[i] is not None]
             free = self._free(block, clean, proved=True)
         if parts is not None:
-            parts += [verdict and (verdict[1],) for verdict in verdicts]
+            texts, ends = block.splits.texts, block.splits.ends
+            parts += [
+                verdict and LineParts(verdict[1], texts[begin:end], more.get(i, _EMPTY))
+                for i, (verdict, (begin, end)) in enumerate(
+                    zip(verdicts, pairwise([0, *ends]), strict=True)
+                )
+            ]
         notes = [note for i in clean for note in more[i].notes]
         strings = sum([verdict[0] for verdict in verdicts if verdict]) + free + len(notes)
         strings += sum([block.tools[i][0] for i in clean if i in block.tools])
@@ -192,9 +207,7 @@ class AdapterScan:
                 return -1
         if not proved:
             every = b"%b\n%b" % (in_values, in_tools)
-            if not self.texts.in_json or not self.texts.are_clean_in(
-                every, lambda: [values, self.decode(in_tools)]
-            ):
+            if not self.texts.are_clean_in(every, lambda: [values, self.decode(in_tools)]):
                 return -1
             if tools and not self.tools.come_back(in_tools):
                 return -1

@@ -95,7 +95,7 @@ class CleanTexts:
         """Returns whether no string of a JSON value holds a tag or almost one.
 
         `encoded` is its JSON, in which a character has no escape that needs none; `value` makes the
-        value. Only for dialects with `in_json`.
+        value.
         """
         if not any(first.encode() in encoded for first in self.first_in_json):
             return True
@@ -103,18 +103,10 @@ class CleanTexts:
         if rewrites(self.table, text):
             return False
         begun = any(regex.search(encoded.lower()) for regex in self.sieve_of_json)
-        if not begun and fragment(text, self.inner_tags) is None:
+        if self.in_json and not begun and fragment(text, self.inner_tags) is None:
             return True
         strings = [text for text in strings_of([value()]) if text and not text.isspace()]
         return self.are_clean([*strings, text])
-
-    def has_tag(self, text: str) -> bool:
-        return self.table.literals.search(text) is not None
-
-    def tagged(self, value: Any, encoded: bytes | bytearray) -> bool:
-        """Returns whether a string in a JSON value, here also encoded, spells a tag."""
-        is_suspect = any(c.encode() in encoded for c in self.first)
-        return is_suspect and self.has_tag("\n".join(strings_of([value])))
 
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
         """Returns the kinds of the parts of a string with inline tags, None where it is all text.

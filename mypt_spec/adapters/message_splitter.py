@@ -145,12 +145,15 @@ class _Types:
     """
 
     def __init__(self, keys: tuple[str, ...], nulls: tuple[str, ...], top: tuple[str, ...]) -> None:
-        self.fields = _fields("x", keys, Any)
+        self.fields = optional_fields("x", keys, Any)
         kinds: list[Any] = [User, Answer, Result, System, Developer]
         self.kinds = [
             msgspec.defstruct(
                 kind.__name__,
-                [*self.fields, *_fields("n", sorted({*nulls} - _keys(kind)), UnsetType | None)],
+                [
+                    *self.fields,
+                    *optional_fields("n", sorted({*nulls} - _keys(kind)), UnsetType | None),
+                ],
                 bases=(kind,),
                 gc=False,
                 tag_field="role",
@@ -159,7 +162,7 @@ class _Types:
             for kind in kinds
         ]
         message: Any = reduce(or_, self.kinds)
-        fields = [("messages", list[message]), *self.fields, *_fields("t", top, Any)]
+        fields = [("messages", list[message]), *self.fields, *optional_fields("t", top, Any)]
         record: Any = msgspec.defstruct("Record", fields, bases=(Head,), gc=False, kw_only=True)
         self.decode = msgspec.json.Decoder(record).decode
 
@@ -167,7 +170,7 @@ class _Types:
 types_of = lru_cache(maxsize=8)(_Types)
 
 
-def _fields(prefix: str, keys: Iterable[str], kind: Any) -> list[Any]:
+def optional_fields(prefix: str, keys: Iterable[str], kind: Any) -> list[Any]:
     """Returns fields that may be absent, for keys whose values are of a type."""
     return [
         (f"{prefix}{i}", kind, msgspec.field(default=UNSET, name=key)) for i, key in enumerate(keys)

@@ -7,9 +7,10 @@ skeleton once (mypt_lint/fast/adapter_scan.py), and `mypt-prepare` encodes what 
 once (mypt_train/data/templates/).
 
 `splitter(adapter)` returns the splitter of an adapter, or None if `SCHEMA` describes its records:
-then the fast paths are derived from that. For a class of adapters whose `check`, `read` or
-`validate` see more of a record than its `SCHEMA` says, register a function that returns a splitter.
-`Splitter` itself is one that splits no record, so each is judged by itself.
+then the linter makes one from that (mypt_lint/fast/schema_splitter.py). For a class of adapters
+whose `check`, `read` or `validate` see more of a record than its `SCHEMA` says, register a function
+that returns a splitter. `Splitter` itself is one that splits no record, so each is judged by
+itself.
 """
 
 from collections.abc import Hashable, Sequence
@@ -31,6 +32,7 @@ class Split(NamedTuple):
     - `tools`: the definitions of tools, as JSON; None without any. Of these, rules see no more than
       whether they are clean by themselves, beside one question and its answer.
     - `called`: the names of the tools that are called.
+    - `tagged`: texts with tags; of these, the skeleton has the kinds of blocks.
     """
 
     notes: Sequence[Any] = ()
@@ -38,6 +40,7 @@ class Split(NamedTuple):
     quoted: int = 0
     tools: bytes | None = None
     called: Sequence[str] = ()
+    tagged: Sequence[str] = ()
 
 
 class Splits(NamedTuple):

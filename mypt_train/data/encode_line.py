@@ -17,7 +17,9 @@ import numpy as np
 
 from mypt_cli.jsonl.line import read_line
 from mypt_lint.check.from_settings import checker
+from mypt_lint.fast.adapter_scan import LineParts
 from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.fast.schema_splitter import SchemaSplitter
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.adapters.message_splitter import MessageSplitter
 from mypt_spec.encoder import Mask
@@ -105,8 +107,12 @@ class Encoder:
                 self.dialect, split, episode_mask, history=options.history,
                 only_last=Mask.from_name(options.mask).last,
             )  # fmt: skip
-        elif options.history == "keep" and split is None and not self.dialect.table.glue:
-            self.templates = Templates(self.dialect, episode_mask)
+        elif (
+            options.history == "keep"
+            and isinstance(split, SchemaSplitter)
+            and not self.dialect.table.glue
+        ):
+            self.templates = Templates(self.dialect, split, episode_mask)
 
     def lines(self, raw_lines: list[bytes], *, first: bool = False) -> list[LineOutcome]:
         """Returns the outcomes of several lines: the same as `line` of each, but faster.
@@ -119,19 +125,19 @@ class Encoder:
         matches: list[tuple[int, Chat, list[Any]]] = []
         if self.options.preferences:
             return [self.line(raw, first=first and i == 0) for i, raw in enumerate(lines)]
-        skeletons: list[Any] = []
-        doubtful = set(self.clean_filter.doubtful(lines, skeletons))
+        parts: list[LineParts | None] = []
+        doubtful = set(self.clean_filter.doubtful(lines, parts))
         doubtful |= {i for i, raw in enumerate(lines) if raw.endswith(b"\r")}
-        for i, skeleton in enumerate(skeletons):
+        for i, part in enumerate(parts):
             may_fail = self.may_fail is not None and self.may_fail.search(lines[i])
-            if skeleton is None or i in doubtful or may_fail:
+            if part is None or i in doubtful or may_fail:
                 continue
             if self.chats is not None:
-                match = self.chats.find(skeleton[0], lines[i])
+                match = self.chats.find(part.keys, lines[i])
                 if match is not None:
                     matches.append((i, *match))
             elif self.templates is not None:
-                alone = self.templates.find_template(*skeleton)
+                alone = self.templates.find_template(part, lines[i])
                 if alone is not None:
                     matches.append((i, Chat([alone[0]]), alone[1]))
         every = [(template, values) for _, chat, values in matches for template in chat.templates]
