@@ -9,7 +9,6 @@ import hashlib
 import os
 import struct
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -71,11 +70,10 @@ def model_path(path: str) -> str:
         if not target.is_dir():
             if missing := lacking():
                 raise LackingError(f"{path}: GGUF files need {missing}")
-            _note(f"{path}: turning it into a model folder, once; this may take minutes")
-            began = time.monotonic()
+            print(f"{path}: turning it into a model folder; this may take minutes", file=sys.stderr)
             with folder(target) as part:
                 write_folder(file, part)
-            _note(f"{path}: kept in {target}, {time.monotonic() - began:.0f} s")
+            print(f"{path}: kept in {target}", file=sys.stderr)
     return str(target)
 
 
@@ -98,7 +96,7 @@ def metadata(path: str) -> dict[str, Any]:
         raise UsageError(f"{path}: {error}; convert the model to GGUF again") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a GGUF file") from None
-    except (struct.error, KeyError, OverflowError, MemoryError):
+    except (struct.error, KeyError, OverflowError, MemoryError, RecursionError):
         raise UsageError(
             f"{path}: the GGUF file is cut off or damaged; download it again"
         ) from None
@@ -180,7 +178,3 @@ def _locked(path: Path) -> Iterator[None]:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -74,6 +74,8 @@ def load(path: str) -> list[Template]:
         names = [key for key in values if re.fullmatch(rf"{_IN_GGUF}(\..+)?", key)]
         if not names:
             raise UsageError(f"{path}: the file has no {_IN_GGUF}")
+        if wrong := [key for key in names if not isinstance(values[key], str)]:
+            raise UsageError(f"{path}: {wrong[0]} is not a text; convert the model to GGUF again")
         texts = [(key[len(_IN_GGUF) + 1 :], here, values[key]) for key in names]
         tokens, stops = _tokens_of_gguf(values)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from pathlib import Path
 
@@ -248,6 +249,8 @@ def test_a_gguf_file_that_is_cut(size: int, tmp_path: Path) -> None:
         ("ggml.token_type", "x", "Expected `array`"),
         ("ggml.bos_token_id", [0], "Expected `int`"),
         ("chat_template", 5, "Expected `str`"),
+        ("chat_template.tool_use", 5, "tokenizer.chat_template.tool_use is not a text; convert"),
+        ("chat_template.rag", ["{{ x }}"], "tokenizer.chat_template.rag is not a text; convert"),
     ],
 )
 def test_a_gguf_file_with_values_of_other_types(
@@ -257,7 +260,20 @@ def test_a_gguf_file_with_values_of_other_types(
     with pytest.raises(UsageError, match=rf"m\.gguf: {reason}"):
         load(str(path))
     assert main(["--template", str(path)]) == 2
-    assert "m.gguf: Expected" in capsys.readouterr().err
+    assert re.search(f"m.gguf: {reason}", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("levels", [50, 5_000, 200_000])
+def test_a_gguf_file_with_deep_arrays(
+    levels: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.gguf"
+    deep = struct.pack("<IQ", 9, 1) * (levels - 1) + struct.pack("<IQ", 4, 0)
+    begin = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + packed("x.y")[1] + struct.pack("<I", 9)
+    path.write_bytes(begin + deep)
+    assert main(["--template", str(path)]) == 2
+    reason = "has no tokenizer" if levels == 50 else "is cut off or damaged; download it again"
+    assert reason in capsys.readouterr().err
 
 
 def test_what_is_no_gguf_file(tmp_path: Path) -> None:
