@@ -206,7 +206,7 @@ class _Session(NamedTuple):
                 from mypt_lint.fix.templates import fix_template
 
                 diff = sys.stdout.buffer.write if options.diff else None
-                fix = partial(fix_template, fixes, codes, diff)
+                fix = partial(fix_template, fixes, codes, diff, options.quiet)
             dialect = None if unnamed else named_dialect(top["dialect"])
             yield from lint_templates(paths, dialect, codes, dict(top["severity"] or ()), fix)
 

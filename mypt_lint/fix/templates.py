@@ -16,6 +16,7 @@ from itertools import islice, product
 from typing import Any
 
 from mypt_cli.jsonl.blocks import Source
+from mypt_cli.progress import Bar
 from mypt_lint.fix.files import Fixes, Piece, Write, show_pieces, write_pieces
 from mypt_lint.template.formats import Format
 from mypt_lint.template.lint import look
@@ -40,25 +41,31 @@ _Outcomes = tuple[dict[tuple[str, str], set[int]], list[dict[str, Any]], list[li
 
 
 def fix_template(
-    fixes: Fixes, codes: frozenset[str], diff: Write | None,
+    fixes: Fixes, codes: frozenset[str], diff: Write | None, quiet: bool,
     rows: Rows, style: Format | None, template: Template,
 ) -> Template:  # fmt: skip
     """Returns a template, fixed in its file, or as it is and with a `diff`; adds to `fixes`."""
-    if not template.path.endswith(".jinja"):
+    if template.path.lower().endswith((".json", ".gguf")):
         fixes.refused.append(f"{template.path}: not fixed; save its template as a file of Jinja")
         return template
     fixed, new, check = Counter[str](), template, Bounded(partial, _outcomes, rows, style)
     with suppress(OutOfBoundsError):
         outcomes: Any = check(template)
-        for key in [key for key in outcomes[0] if key[0] in codes and _FIXABLE.search(key[1])]:
-            edited, current = new, outcomes
-            while key in current[0]:
-                edits = islice(_edits(edited, key[0]), _MOST)
-                tries = ((edit, check(edit, current, key)) for edit in edits)
-                edited, current = next((pair for pair in tries if pair[1]), (edited, ({},)))
-            if len(current) > 1:
-                fixed += Counter(code for code, _ in outcomes[0].keys() - current[0].keys())
-                new, outcomes = edited, current
+        keys = [key for key in outcomes[0] if key[0] in codes and _FIXABLE.search(key[1])]
+        with Bar(len(keys), unit=f"faults of {template.path}", quiet=quiet) as bar:
+            for number, key in enumerate(keys):
+                edited, current = new, outcomes
+                while key in current[0]:
+                    for tried, edit in enumerate(islice(_edits(edited, key[0]), _MOST)):
+                        bar.at(number + tried / _MOST)
+                        if outcome := check(edit, current, key):
+                            edited, current = edit, outcome
+                            break
+                    else:
+                        current = ({},)
+                if len(current) > 1:
+                    fixed += Counter(code for code, _ in outcomes[0].keys() - current[0].keys())
+                    new, outcomes = edited, current
     check.close()
     pieces = partial(iter, [Piece(0, template.text.encode(), new.text.encode(), fixed)])
     if diff:
@@ -82,10 +89,13 @@ def _outcomes(
         return [render(messages, tools, prompt=prompt) for prompt in (False, True)]
 
     if before:
-        numbers, every = before[0][key], enumerate(zip(*before[1:], strict=True), 1)
-        pairs = [(n, *x) for n, x in every if n in numbers or isinstance(x[1][0], Rendered)]
-        changed = {number for number, row, old in pairs if texts(row) != old}
-        if not changed or changed - numbers:
+        every = [(n in before[0][key], *x) for n, x in enumerate(zip(*before[1:], strict=True), 1)]
+        if not any(own and texts(row) != old for own, row, old in every):
+            return None
+        if any(
+            not own and old[0].__class__ is Rendered and texts(row) != old
+            for own, row, old in every
+        ):
             return None
     out, faults = look(template, rows, style), defaultdict[tuple[str, str], set[int]](set)
     for number, _, fault in out.faults:

@@ -33,7 +33,6 @@ LIKELY_SPECIAL = re.compile(
 class Case:
     """A conversation of the shipped file, and what the template makes of all of it."""
 
-    name: str
     record: dict[str, Any]
     messages: list[dict[str, Any]]  # as the template takes them
     render: Render
@@ -101,11 +100,11 @@ class Fault(NamedTuple):
 
 def case(record: dict[str, Any], render: Render, output: Rendered) -> Case:
     """Returns the case of a record of the shipped file."""
-    name, messages, items = record["_name"], record["messages"], record["_values"]
+    messages, items = record["messages"], record["_values"]
     spans = places(items, output.text)
     elsewhere = tuple(moved(items, output.text, spans))
     parts: dict[Any, Any] = {(len(messages), False): output}
-    return Case(name, record, messages, render, output, items, (*spans,), elsewhere, parts)
+    return Case(record, messages, render, output, items, (*spans,), elsewhere, parts)
 
 
 def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
@@ -136,8 +135,7 @@ def as_warnings(faults: Iterable[Fault], shown: set[tuple[str, str]]) -> Iterato
 def vanished(case: Case) -> Iterator[Fault]:
     """Yields the values that are not in the text."""
     declared = any(value.kind == "declared tool" for value, _ in case.spans)
-    text = case.output.text
-    blanks = " ".join(text.split()) if case.missing else ""
+    text, blanks = case.output.text, " ".join(case.output.text.split() if case.missing else ())
     for value in case.missing:
         if value.text.strip() not in text and " ".join(value.text.split()) in blanks:
             message = f"white space inside of the {value.kind} {quoted(value.text)} is changed"
@@ -270,8 +268,8 @@ def _ended(case: Case, answer: Answer, stops: frozenset[str]) -> bool:
     return ends and before["role"] == "user" and isinstance(before["content"], str)
 
 
-def headers(cases: list[Case]) -> Iterator[tuple[Case, Fault]]:
-    """Yields the answers before which trained text has a header that no prompt has.
+def headers(cases: list[Case]) -> Iterator[tuple[str, Fault]]:
+    """Yields faults of answers before which trained text has a header that no prompt has.
 
     What is written before answers, thoughts and calls alike is no choice of the model. After
     questions and after results it is compared apart.
@@ -293,11 +291,11 @@ def headers(cases: list[Case]) -> Iterator[tuple[Case, Fault]]:
                     f"add_generation_prompt adds nothing, but trained text has {quoted(opener)} "
                     f"before {kind}"
                 )
-                yield case, Fault("MYP717", f"before {kind} after {role}", message)
+                yield case.record["_name"], Fault("MYP717", f"before {kind} after {role}", message)
 
 
-def cut_headers(cases: list[Case]) -> Iterator[tuple[Case, Fault]]:
-    """Yields the first answer if each begins with a line end that its prompt has not."""
+def cut_headers(cases: list[Case]) -> Iterator[tuple[str, Fault]]:
+    """Yields a fault of the first answer if each begins with a line end that its prompt lacks."""
     answers = [(case, answer) for case in cases for answer in case.answers if answer.at]
     for case, answer in answers[:1]:
         if all(
@@ -308,7 +306,7 @@ def cut_headers(cases: list[Case]) -> Iterator[tuple[Case, Fault]]:
             message = (
                 f"the generation prompt leaves the line end of the header to the model: {excerpt}"
             )
-            yield case, Fault("MYP714", "line end of the header", message)
+            yield case.record["_name"], Fault("MYP714", "line end of the header", message)
 
 
 def _marks(case: Case, stops: frozenset[str]) -> Iterator[Fault]:

@@ -91,7 +91,7 @@ def _check(
     """Returns findings with their lines, the numbers of conversations with codes, and texts."""
     out = look(template, rows, style)
     cases = [case for case in out.cases if engines]
-    texts = [(c.name, c.messages, c.record.get("tools"), c.output.text) for c in cases]
+    texts = [(c.record["_name"], c.messages, c.record.get("tools"), c.output.text) for c in cases]
     faulty = [(number, fault.code) for number, _, fault in out.faults]
     findings = dict[tuple[str, str], tuple[Finding, int]]()  # of the source, rendered or not
     for fault, line in source_faults(template.text):
@@ -159,7 +159,7 @@ def look(template: Template, rows: Rows, style: Format | None) -> _Outcome:
     out.faults[:] = [x for x in out.faults if x[2].code != "MYP727" or x[2].subject in pairs.judged]
     numbers = {row["_name"]: number for number, row in enumerate(formed, 1)}
     of_headers = [*checks.headers(out.cases), *checks.cut_headers(out.cases)]
-    out.faults.extend((numbers[one.name], one.name, fault) for one, fault in of_headers)
+    out.faults.extend((numbers[name], name, fault) for name, fault in of_headers)
     out.faults.extend((0, "", fault) for fault in never_closed(literal_text))
     if out.cases:
         first = out.cases[0]

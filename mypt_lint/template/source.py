@@ -109,10 +109,7 @@ def _advice(here: Path) -> str:
 
 
 def templates_of_folder(here: Path) -> list[tuple[str, Path, str]]:
-    """Returns (name, file, source) of each template; a file of its own hides what settings say.
-
-    Raises UsageError for a broken file.
-    """
+    """Returns (name, file, source) of each template, files before settings. Raises UsageError."""
     out = [("", here / _SAVED, text_of(str(here / _SAVED)))] if (here / _SAVED).is_file() else []
     out += [
         (file.stem, file, text_of(str(file)))

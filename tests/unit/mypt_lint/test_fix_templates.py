@@ -17,8 +17,8 @@ JSON = "(c.function.arguments if c.function.arguments is string else c.function.
 TEXT = "{{ m.content if m.content else '' }}"
 
 
-def written(folder: Path, content: str, calls: str) -> Path:
-    path = folder / "chat.jinja"
+def written(folder: Path, content: str, calls: str, name: str = "chat.jinja") -> Path:
+    path = folder / name
     path.write_text(CHAT.replace("CONTENT", content).replace("CALLS", calls), encoding="utf-8")
     return path
 
@@ -52,6 +52,13 @@ def test_a_fix_is_shown_then_made(
     new = next(line for line in after.splitlines() if line not in before)
     assert "+" + new in lines
     assert main([*command, "--diff"]) == 0  # nothing is left to fix
+
+
+@pytest.mark.parametrize("name", ["x.j2", "X.JINJA2", "template.txt"])
+def test_a_file_of_any_name_is_fixed(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "{{ m.content }}", "", name)
+    assert main(["--no-config", "--template", str(path), "--fix-only", "-q"]) == 0
+    assert "{{ (m.content or '') }}" in path.read_text()
 
 
 def test_what_has_no_exact_fix_stays(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
