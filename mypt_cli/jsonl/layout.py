@@ -31,7 +31,7 @@ _WRAPPED = re.compile(  # the first key of an object that holds objects, after k
 _MEMBER = re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 # A line that ends at the opening of an object or array, or after a key: no record ends there.
 _OPEN_LINE = re.compile(r'\s*\{\s*(?:"(?:[^"\\]|\\.)*"\s*:\s*(?:[\[{]\s*)*)?\Z')
-_JSON_LINE = re.compile(rb"""^[ \t]*(?:\{\s*["'\n\0]|\[\s*[\["{\n])""", re.MULTILINE)
+_JSON_LINE = re.compile(rb"""^[ \t\0]*(?:\{\s*["'\n\0]|\[\s*[\["{\n])""", re.MULTILINE)
 _AFTER = {"{": ('"',), "[": ("{", '"'), ":": ('"', "[", "{")}
 # Keys of records as they are published, and the types of their values. A message has none of them.
 _RECORD_KEYS: dict[str, type | tuple[type, ...]] = {

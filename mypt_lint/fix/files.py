@@ -135,8 +135,7 @@ def fix_sources(
             raise UsageError(
                 f"{source.path} cannot be fixed in place; name a file for the fixed data with -o"
             )
-    fixes = Fixes()
-    after = []
+    fixes, after = Fixes(), list[Group]()
     for group in groups:
         fixer, clean_filter = Fixer(group.checker, unsafe), CleanFilter(group.checker)
         again = []
@@ -281,14 +280,14 @@ def _lines(
     at: Callable[[int], None],
 ) -> Iterator[Piece]:
     deleted, untidy = repairs.rows(source.path) if repairs else (set(), set())
+    before = b""  # the last line that is not blank
     for block in record_blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         at(block.position)
         if block.broken:
             raise _NotWholeError(block.broken)
         if block.too_long:
-            raise _NotWholeError(
-                f"line {block.first_row} has {block.too_long:,} bytes, more than are read"
-            )
+            size = f"line {block.first_row} has {block.too_long:,} bytes"
+            raise _NotWholeError(f"{size}, more than are read")
         if block.kind != "lines":
             # without runs of white space, as the layout of an array leaves them
             block = block._replace(data=_RUN.sub(lambda run: run[1] or b" ", block.data))
@@ -304,6 +303,11 @@ def _lines(
         written = 0
         for index, raw in sorted(doubtful.items()):
             row = block.first_row + index
+            before = (lines[index - 1].rstrip() if index else b"") or before
+            if not raw.strip() and before[-1:] not in b"\0}]":
+                after = b"".join(lines[index + 1 : index + 9]).lstrip()
+                if after[:1] not in b"\0{[":
+                    continue  # inside of a text, perhaps, whose line ends are not escaped
             new, codes = (
                 (None, Counter({"MYP601": 1})) if index in repeated else fixer.line(raw, row=row)
             )
@@ -316,9 +320,7 @@ def _lines(
                 codes["MYP013"] += 1
                 bare = False
             fresh = b"" if new is None else new + (b"" if bare else b"\n")
-            dropped = (
-                _errors(fixer.checker, fresh, row, source.path, drop) if fresh else frozenset()
-            )
+            dropped = _errors(fixer.checker, fresh, row, source.path, drop)
             if dropped:
                 fresh, codes = b"", Counter()
             if fresh == old:
@@ -329,26 +331,24 @@ def _lines(
             written = index + 1
         if written < len(lines):
             yield _same(lines[written:], block.first_row + written)
+        before = (lines[-1].rstrip() if lines else b"") or before
 
 
 def _errors(
     checker: Checker, line: bytes, row: int, path: str, drop: Collection[str]
 ) -> frozenset[str]:
     """Returns the codes for which a line is dropped: of its findings that no baseline knows."""
-    if not drop:
+    if not (drop and line):
         return frozenset()
     raw, chunk = line.removesuffix(b"\n"), Chunk()
     chunk.add(checker.line(raw, row=row, filename=path), raw, checker.baseline)
-    once = [
-        entry.first for (code, _), entry in chunk.once_per_file.items() if code in (MIXED, UNREAD)
-    ]
+    once = [o.first for (code, _), o in chunk.once_per_file.items() if code in (MIXED, UNREAD)]
     items = (item.finding for item in (*chunk.findings, *once))
     return frozenset(finding.code for finding in items if finding.severity in drop)
 
 
 def _same(lines: list[bytes], row: int) -> Piece:
-    data = b"".join(lines)
-    return Piece(row, data, data, Counter())
+    return Piece(row, data := b"".join(lines), data, Counter())
 
 
 def _text(fixer: Fixer, source: Source) -> Iterator[Piece]:

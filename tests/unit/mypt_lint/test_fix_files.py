@@ -142,6 +142,16 @@ def test_a_failure_in_the_middle_leaves_the_file(
     assert [p.name for p in Path().iterdir()] == ["x.jsonl"]
 
 
+@pytest.mark.parametrize("blank", ["\n", "\n\n", "\n \n"])
+def test_a_blank_line_inside_of_a_text_stays(blank: str, lint: Linter) -> None:
+    """Its line ends are not escaped, so the line is an error; the paragraph is not to be lost."""
+    text = GOOD.decode() + GOOD.decode().replace('content": "', f'content": "A.\n{blank}', 1)
+    path = Path("text.jsonl")
+    path.write_text(text + "\n" + GOOD.decode())
+    lint("--fix", path)
+    assert path.read_text() == text + GOOD.decode(), "one after a record goes"
+
+
 def test_serialised_text(capsys: pytest.CaptureFixture[str]) -> None:
     bad, good = (
         "<myPT_system>S</myPT_system><myPT_user>Q</myPT_user>"
