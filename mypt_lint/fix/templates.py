@@ -56,7 +56,8 @@ def fix_template(
             for number, key in enumerate(keys):
                 edited, current = new, outcomes
                 while key in current[0]:
-                    for tried, edit in enumerate(islice(_edits(edited, key[0]), _MOST)):
+                    edits = _edits(edited, "MYP723" if key[1] == "None" else key[0])
+                    for tried, edit in enumerate(islice(edits, _MOST)):
                         bar.at(number + tried / _MOST)
                         if outcome := check(edit, current, key):
                             edited, current = edit, outcome

@@ -28,10 +28,11 @@ def written(folder: Path, content: str, calls: str, name: str = "chat.jinja") ->
     [
         ("{{ m.content }}", "", ("{{ (m.content or '') }}", "")),
         ("{{ 'x: ' + m['content'] }}", "", ("{{ 'x: ' + (m['content'] or '') }}", "")),
+        ("{{ m.content or '' if m.tool_calls else m.content }}", "", ("{{ m.content or '' if m.tool_calls else (m.content or '') }}", "")),
         ("{{ m.content.strip() }}", "", ("{{ (m.content or '').strip() }}", "")),
         (TEXT, CALLS.replace("ARGUMENTS", "c.function.arguments"), (TEXT, CALLS.replace("ARGUMENTS", JSON))),
     ],
-    ids=["None", "concatenation", "method", "arguments"],
+    ids=["None", "concatenation", "rare None", "method", "arguments"],
 )  # fmt: skip
 def test_a_fix_is_shown_then_made(
     content: str,
