@@ -86,9 +86,11 @@ class _Builder:
         self.offsets: list[int] = []
         for placed in graph.placed:
             self.offsets.append(at)
-            rows_of_piece = placed.piece.first
-            first[placed.node : placed.node + len(rows_of_piece)] = np.add(rows_of_piece, at)
-            at += placed.piece.size
+            rows_of_piece, count = placed.piece.first, placed.sets
+            starts = at + placed.piece.size * np.arange(count)[:, None]
+            last = placed.node + count * len(rows_of_piece)
+            first[placed.node : last] = (rows_of_piece + starts).ravel()
+            at += placed.piece.size * count
         self.first, self.size = first.tolist(), at
         self._reads: Reads = {}
 
@@ -132,30 +134,38 @@ class _Builder:
         edges, spine = [], []
         after: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for placed, at in zip(self.graph.placed, self.offsets, strict=True):
-            piece, last = placed.piece, at + placed.piece.size
-            row[at:last], owner[at:last], block[at:last] = piece.row, placed.owner, CALLING
-            base[at:last] = np.where(piece.frame > 0, piece.base + at, 0)
-            frame[at:last] = np.where(piece.frame > 0, piece.frame + len(frames), 0)
+            piece, count = placed.piece, placed.sets
+            last = at + piece.size * count
+            starts = at + piece.size * np.arange(count)[:, None]
+            row[at:last] = np.tile(piece.row, count)
+            owner[at:last], block[at:last] = placed.owner, CALLING
+            base[at:last] = np.where(piece.frame > 0, piece.base + starts, 0).ravel()
+            numbers = len(frames) + len(piece.frames) * np.arange(count)[:, None]
+            frame[at:last] = np.where(piece.frame > 0, piece.frame + numbers, 0).ravel()
             out = self._state(placed.then)
             columns = placed.states(piece.exits, at, out)
             for n, column, unread in piece.beyond:
-                if columns[n - 1, column] == out:
-                    columns[n - 1, column] = self._state(self.graph.walk(placed.then, unread))
-            exits.append(columns)
+                ends = columns[:, n - 1, column] == out
+                columns[ends, n - 1, column] = self._state(self.graph.walk(placed.then, unread))
+            exits.append(columns.reshape(-1, columns.shape[-1]))
             frames += [
-                Frame(at + n, 1 + leaves.first_exit[name], leaves.rows[name].away)
+                Frame(start + n, 1 + leaves.first_exit[name], leaves.rows[name].away)
+                for start in range(at, last, piece.size)
                 for n, name in piece.frames
             ]
             thens = placed.states(piece.then, at, out)
-            edges.append(np.stack([piece.source + at, piece.token, thens], axis=1))
+            sources, tokens = np.broadcast_arrays(piece.source + starts, piece.token)
+            edges.append(np.stack([sources, tokens, thens], axis=-1).reshape(-1, 3))
             thens = placed.states((piece.spine & (1 << 32) - 1) + DEAD, at, out)
-            spine.append(np.stack([(piece.spine >> 32) + at, thens], axis=1).astype(np.int32))
+            pairs = np.stack([(piece.spine >> 32) + starts, thens], axis=-1)
+            spine.append(pairs.reshape(-1, 2).astype(np.int32))
             for state, below, code in piece.crossing:
                 if (out, below) not in after:
                     tree = Trie(trie.nodes, below)
                     after[out, below] = [s[1:] for s in self._steps(0, tree, placed.then)]
-                if placed.states(np.array(code), at, out) == out:
-                    steps += [(state + at, *step) for step in after[out, below]]
+                ends = np.flatnonzero(placed.states(np.array(code), at, out) == out)
+                for start in (ends * piece.size + at + state).tolist():
+                    steps += [(start, *step) for step in after[out, below]]
         links += [(a, b, 1) for a, b in {(first, then) for first, _, then in steps}]
         edges.append(np.array(steps, dtype=np.int32).reshape(-1, 3))
         linked = np.array(links, dtype=np.int32).reshape(-1, 3)

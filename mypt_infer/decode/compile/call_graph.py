@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
@@ -58,8 +59,8 @@ class Part(NamedTuple):
 
 # Of members in any order: the starts of their values, and whether they are required.
 Values = list[tuple[Node, bool]] | None
-# The most sets of arguments, of all tools, that tables hold the states after.
-_SETS = 16
+# The most sets of arguments that tables hold the states after: of all tools, and of one.
+_SETS, _SETS_OF_ONE = 64, 16
 JSON_WORDS, PYTHON_WORDS = ("true", "false", "null"), ("True", "False", "None")
 
 
@@ -196,10 +197,15 @@ class Bodies:
         after = self._text(part.after, then)
         return self._members(properties, required, after, comma=part.comma, values=values)
 
-    def any_order(self, tool: int) -> bool:
-        """Returns whether arguments may come in any order: they are few, and no format has one."""
-        few = len(self.tools) << len(self.tools[tool].properties) <= _SETS
-        return few and self.kind != "bare_keys" and not self.tags.none
+    @cached_property
+    def any_order(self) -> frozenset[int]:
+        """Returns the tools whose arguments may come in any order: first those that have fewest."""
+        if self.kind == "bare_keys" or self.tags.none:  # which have an order of their own
+            return frozenset()
+        counts = [1 << len(tool.properties) for tool in self.tools]
+        few = sorted((n, i) for i, n in enumerate(counts) if n <= _SETS_OF_ONE)
+        totals = accumulate(n for n, _ in few)
+        return frozenset(i for total, (_, i) in zip(totals, few, strict=True) if total <= _SETS)
 
     def _around(self, name: str) -> tuple[str, str]:
         """Returns the text before and after the members of a call's arguments."""

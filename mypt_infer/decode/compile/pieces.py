@@ -132,21 +132,29 @@ class Piece:
 
 
 class Placed(NamedTuple):
-    """A piece of the tool `owner` in a whole, after a set of arguments: its first node, its end."""
+    """A piece of the tool `owner` in a whole: its first node, and where it ends."""
 
     piece: Piece
     node: int
     then: Spot
     owner: int
-    begun: int
+
+    @property
+    def sets(self) -> int:
+        """Returns the number of sets of arguments that may have begun; the piece is after each."""
+        return 1 << len(self.piece.bits)
 
     def states(self, codes: Codes, at: int, out: int) -> Ints:
-        """Returns the states of codes: the first of the piece is `at`, the one after it `out`."""
+        """Returns the states of codes after each set of arguments, (sets, *codes.shape).
+
+        The first state of the piece is `at`, the one after it `out`.
+        """
+        begun = np.arange(self.sets).reshape(-1, *[1] * codes.ndim)
         bits = codes + 2 >> BITS
         local = codes - (bits << BITS)
-        end = np.where(self.piece.required & ~(self.begun | bits), DEAD_STATE, out)
-        then = np.where(local == OUT, end, local + bits * self.piece.size + at)
-        is_dead = (local == DEAD) | (self.begun & bits > 0)
+        end = np.where(self.piece.required & ~(begun | bits), DEAD_STATE, out)
+        then = np.where(local == OUT, end, local + (begun + bits) * self.piece.size + at)
+        is_dead = (local == DEAD) | (begun & bits > 0)
         return np.where(is_dead, DEAD_STATE, then).astype(np.int32)
 
 
@@ -160,7 +168,7 @@ class PieceGraph:
     def __init__(self, dfa: Dfa, pieces: Sequence[tuple[Piece, int]]) -> None:
         self.dfa, self.own_count, self.count = dfa, len(dfa.nodes), len(dfa.nodes)
         self._first: dict[int, Spot] = {}
-        placed: list[tuple[Piece, int, Spot, int, int]] = []
+        placed: list[tuple[Piece, int, Spot, int]] = []
         for i, node in enumerate(dfa.nodes):
             for symbol, then in node.edges.items():
                 if symbol[0] != PART:
@@ -169,10 +177,9 @@ class PieceGraph:
                     raise NfaError("a name and arguments can occur at the same place")
                 piece, owner = pieces[int(symbol[1])]
                 self._first[i] = self.count + piece.dfa.start, 0
-                for begun in range(1 << len(piece.bits)):
-                    placed.append((piece, self.count, then, owner, begun))
-                    self.count += len(piece.dfa)
-        self.placed = [Placed(p, at, self._real(then), *other) for p, at, then, *other in placed]
+                placed.append((piece, self.count, then, owner))
+                self.count += len(piece.dfa) << len(piece.bits)
+        self.placed = [Placed(p, at, self._real(then), owner) for p, at, then, owner in placed]
         self._bases = [p.node for p in self.placed]
 
     def left_out(self, node: int) -> bool:
@@ -187,21 +194,21 @@ class PieceGraph:
     def leads(self, node: int) -> bytes | None:
         if node < self.own_count:
             return self.dfa.leads(node)
-        here = self._placed_at(node)
-        return here.piece.dfa.leads[node - here.node]
+        here, _, node = self._placed_at(node)
+        return here.piece.dfa.leads[node]
 
     def step(self, place: Spot, byte: int) -> Spot | None:
         if place[0] < self.own_count:
             then = self.dfa.step(place, byte)
             return None if then is None else self._real(then)
-        here = self._placed_at(place[0])
-        piece, node = here.piece, place[0] - here.node
+        here, begun, node = self._placed_at(place[0])
+        piece = here.piece
         then = piece.dfa.step((node, place[1]), byte)
         bit = passed(piece.bits, node, then)
         at_end = then is not None and then[0] == piece.out
-        if then is None or bit & here.begun or (at_end and piece.required & ~here.begun):
+        if then is None or bit & begun or (at_end and piece.required & ~begun):
             return None
-        return here.then if at_end else (then[0] + here.node + bit * len(piece.dfa), then[1])
+        return here.then if at_end else (place[0] + then[0] - node + bit * len(piece.dfa), then[1])
 
     def walk(self, place: Spot | None, data: bytes) -> Spot | None:
         for byte in data:
@@ -210,8 +217,10 @@ class PieceGraph:
             place = self.step(place, byte)
         return place
 
-    def _placed_at(self, node: int) -> Placed:
-        return self.placed[bisect_right(self._bases, node) - 1]
+    def _placed_at(self, node: int) -> tuple[Placed, int, int]:
+        """Returns the piece of a node, the arguments that have begun, the node in the piece."""
+        here = self.placed[bisect_right(self._bases, node) - 1]
+        return here, *divmod(node - here.node, len(here.piece.dfa))
 
     def _real(self, place: Spot) -> Spot:
         return self._first.get(place[0], place)
@@ -223,7 +232,7 @@ _pieces = Memo[tuple[str, str], Piece](4096, room=_ROOM)
 def piece_of(fingerprint: str, bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     """Returns the piece of a tool's arguments in a dialect; it is compiled once."""
     tool = bodies.tools[part.tool]
-    how = part.comma, part.after, bodies.any_order(part.tool)
+    how = part.comma, part.after, part.tool in bodies.any_order
     key = (fingerprint, repr((bodies.kind, tool.schema, how)))
     piece = _pieces.entries.get(key)
     if piece is None:
@@ -252,7 +261,7 @@ def _uncollected() -> Iterator[None]:
 def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     after = Node({_ENDS: (Node(), 0)})
     values: list[tuple[Node, bool]] = []
-    start = bodies.rest_of_call(part, after, values if bodies.any_order(part.tool) else None)
+    start = bodies.rest_of_call(part, after, values if part.tool in bodies.any_order else None)
     dfa = determinize([start, after, *(value for value, _ in values)])
     out = dfa.starts[1]
     bits = {node: 1 << i for i, node in enumerate(dfa.starts[2:])}

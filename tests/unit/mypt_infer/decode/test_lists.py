@@ -241,5 +241,5 @@ def test_text_behind_a_list_is_as_free_as_any(monkeypatch: pytest.MonkeyPatch) -
 
 def test_tables_stay_small() -> None:
     of = decoder_by("table")
-    assert of.tables.size < 8000
+    assert of.tables.size < 16_000  # one tool of three arguments, which come in any order
     assert of.tables.after.size < 4_000_000

@@ -43,7 +43,7 @@ in_order = Bodies.rest_of_call
 
 def copied(bodies: Bodies, part: Part, then: Node) -> Node:
     """What `rest_of_call` returns, without sharing."""
-    if not bodies.any_order(part.tool):
+    if part.tool not in bodies.any_order:
         return in_order(bodies, part, then)
     bodies.owner, tool, renamed = part.tool, bodies.tools[part.tool], bodies.kind == "call"
     properties = written(tool.properties) if renamed else tool.properties
