@@ -60,8 +60,8 @@ FINE = {"turns", "tokens", "headers", "judged", "turns with calls", "calls", "sp
 class Writer:
     """Random models of one format, and their judge."""
 
-    def __init__(self, name: str) -> None:
-        prompter = Prompter(mypt_spec.dialect(name), name)
+    def __init__(self, name: str, vocabulary: Path | None = None) -> None:
+        self.prompter = prompter = Prompter(mypt_spec.dialect(name, vocabulary=vocabulary), name)
         self.dialect = dialect = prompter.dialect
         tools: list[Any] = TOOLS if calling_blocks(dialect.table) else []
         try:
@@ -119,6 +119,13 @@ class Writer:
                 at = Position(made.next(at.state, token), None)
             else:
                 at = self.limits.next(at, token)
+        self.check(number, self.prompt, ids, budget, judged=judged)
+
+    def check(
+        self, number: int, prompt: list[int], ids: list[int], budget: int | None, *, judged: bool,
+        of_each: bool = False,
+    ) -> None:  # fmt: skip
+        """Judges one turn; adds to the counts. The budget is that of all thoughts, or `of_each`."""
         self.counts["turns"] += 1
         self.counts["tokens"] += len(ids)
         if self.name == "harmony":
@@ -126,22 +133,25 @@ class Writer:
             self.counts["headers"] += text.count("<|message|>")
             if not HARMONY.fullmatch(text):
                 self.fault("malformed header", number, ids)
-            elif budget is not None and self.thought(ids) > budget:
+            elif (
+                budget is not None and (max if of_each else sum)([0, *self.thoughts(ids)]) > budget
+            ):
                 self.fault("over the thinking budget", number, ids)
         if judged:
-            self.judge(number, ids)
+            self.judge(number, prompt, ids)
 
-    def thought(self, ids: list[int]) -> int:
-        """Returns how many tokens the thoughts of an answer of harmony have."""
+    def thoughts(self, ids: list[int]) -> list[int]:
+        """Returns how many tokens each thought of an answer of harmony has."""
         text, special = self.dialect.tokenizer.decode, self.dialect.tokenizer.special
-        ends, count, begun = {special[f"<|{n}|>"] for n in ("end", "return", "call")}, 0, None
+        ends, counts, begun = {special[f"<|{n}|>"] for n in ("end", "return", "call")}, [], None
         for place, token in enumerate(ids):
             if token == special["<|message|>"]:
                 header = text(ids[:place]).rpartition("<|channel|>")[2]
                 begun = place if header == "analysis" else None
             elif token in ends and begun is not None:
-                count, begun = count + place - begun - 1, None
-        return count
+                counts.append(place - begun - 1)
+                begun = None
+        return counts
 
     def draw(self, made: Decoder, state: int, chance: random.Random, bonus: float) -> int:
         """Draws from the allowed ids, by the weights of one of the rows of logits."""
@@ -164,27 +174,27 @@ class Writer:
                 return token
         return int(chance.choice(made.ids(state)))
 
-    def judge(self, number: int, ids: list[int]) -> None:
+    def judge(self, number: int, prompt: list[int], ids: list[int]) -> None:
         """Reads a turn by the validator, and by the stream parser in all pieces."""
         self.counts["judged"] += 1
-        if not complete(self.free, self.prompt + ids):
+        if not complete(self.free, prompt + ids):
             self.fault("refused by the validator", number, ids)
             return
-        written = [*calls_in(self.free, self.prompt + ids)]
+        written = [*calls_in(self.free, prompt + ids)]
         self.counts["turns with calls"] += bool(written)
         for each in written:
             self.counts["calls"] += 1
             if misfits(each.arguments, SCHEMAS[each.name]):
                 self.fault("arguments that do not fit", number, ids)
         text = self.dialect.tokenizer.decode(ids)
-        whole = self.read(text, len(text))
+        whole = self.read(prompt, text, len(text))
         for cut in range(1, len(text)):
             self.counts["splits"] += 1
-            if self.read(text, cut) != whole:
+            if self.read(prompt, text, cut) != whole:
                 self.fault("another answer when cut in two", number, ids)
 
-    def read(self, text: str, cut: int) -> str:
-        stream = AnswerStream(self.dialect, self.prompt, tools=self.tools)
+    def read(self, prompt: list[int], text: str, cut: int) -> str:
+        stream = AnswerStream(self.dialect, prompt, tools=self.tools)
         for piece in (text[:cut], text[cut:]):
             stream.push_text(piece)
         stream.end()
