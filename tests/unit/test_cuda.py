@@ -25,6 +25,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
     # Of torch itself, where it first compiles.
     pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
 ]
 CUDA = "cuda"
 
