@@ -97,9 +97,12 @@ def _unwritable(plan: Plan, collection: Collection) -> str:
 
 
 def _reasons(rejects: Sequence[bytes], path: str) -> str:
-    """Returns the first findings of the rejects, a line each, and where all of them are."""
-    lines = []
-    for entry in map(json.loads, rejects[:_MAX_REJECTS]):
+    """Returns the first findings of the rejects, a line each, and where all of them are.
+
+    What is refused comes before what was dropped as wished.
+    """
+    lines, entries = [], sorted(map(json.loads, rejects), key=lambda e: e["status"] != REFUSED)
+    for entry in entries[:_MAX_REJECTS]:
         first, others = entry["findings"][0], len(entry["findings"]) - 1
         tail = f" (and {others} more)" if others else ""
         lines.append(f"  {entry['file']}:{entry['line']}: {first['code']} {first['message']}{tail}")
