@@ -149,8 +149,8 @@ class _Builder:
                 columns[ends, n - 1, column] = self._state(self.graph.walk(placed.then, unread))
             exits.append(columns.reshape(-1, columns.shape[-1]))
             frames += [
-                Frame(start + n, 1 + leaves.first_exit[name], leaves.rows[name].away)
-                for start in range(at, last, piece.size)
+                Frame(first + n, 1 + leaves.first_exit[name], leaves.rows[name].away)
+                for first in range(at, last, piece.size)
                 for n, name in piece.frames
             ]
             thens = placed.states(piece.then, at, out)
@@ -164,8 +164,8 @@ class _Builder:
                     tree = Trie(trie.nodes, below)
                     after[out, below] = [s[1:] for s in self._steps(0, tree, placed.then)]
                 ends = np.flatnonzero(placed.states(np.array(code), at, out) == out)
-                for start in (ends * piece.size + at + state).tolist():
-                    steps += [(start, *step) for step in after[out, below]]
+                for source in (ends * piece.size + at + state).tolist():
+                    steps += [(source, *step) for step in after[out, below]]
         links += [(a, b, 1) for a, b in {(first, then) for first, _, then in steps}]
         edges.append(np.array(steps, dtype=np.int32).reshape(-1, 3))
         linked = np.array(links, dtype=np.int32).reshape(-1, 3)

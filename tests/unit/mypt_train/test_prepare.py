@@ -544,7 +544,7 @@ def test_a_file_that_vanishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_refusal_names_what_is_refused_before_what_was_dropped(tmp_path: Path) -> None:
     """Long episodes are left out as wished: they are not why nothing is written."""
     long = native("a " * 300)
-    source = Path(write(tmp_path / "a.jsonl", *[long] * 5, {"messages": 3}))
+    source = write(tmp_path / "a.jsonl", *[long] * 5, {"messages": 3})
     with pytest.raises(PrepareError) as raised:
         prepare_files([source], tmp_path / "out", context_length=200, long="drop")
     first, *_ = str(raised.value).splitlines()[1:]
