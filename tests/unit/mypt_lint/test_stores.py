@@ -120,7 +120,7 @@ def test_an_object_that_changes_while_it_is_read(
 def test_memory_is_bounded_and_files_need_neither_obstore_nor_torch(
     s3: str, tmp_path: Path
 ) -> None:
-    line = b"x" * (1 << 20) + b"\n"
+    line = b'{"a": "' + b"x" * (1 << 20) + b'"}\n'
     packer = zstandard.ZstdCompressor(level=1).compressobj()
     packed = b"".join(packer.compress(line) for _ in range(100)) + packer.flush()
     put(s3, "a.jsonl.zst", packed)
