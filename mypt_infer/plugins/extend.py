@@ -172,7 +172,7 @@ def _tail(
     begun = [*prompter.question, *([answer | {"tool_calls": earlier}] if past else []), *results]
     begun.append(answer | ({"tool_calls": calls} if calls else {}))
     episode, parsed, sources = prompter.episode([*begun, *messages], (), options)
-    ids = prompter.ids(episode, parsed)
+    ids = prompter.ids(episode, parsed, sources)
     dialect, encoded = prompter.dialect, prompter.dialect.encode(episode, partial=True)
     numbers = indices_of(encoded, sources, len(ids), len(begun))
     first = next(at for at, number in enumerate(numbers) if number >= 0)

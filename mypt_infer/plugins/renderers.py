@@ -70,7 +70,9 @@ class Renderer:
         episode = official(episode, self.dialect.table)
         partial = add_generation_prompt or bool(self.dialect.refusal(episode))
         encoded = self.dialect.encode(episode, partial=partial)
-        ids = self._prompter.ids(episode, parsed) if add_generation_prompt else encoded.ids.tolist()
+        ids = encoded.ids.tolist()
+        if add_generation_prompt:
+            ids = self._prompter.ids(episode, parsed, sources)
         assert encoded.origin is not None
         key = f"/{self.dialect.adapter.SCHEMA.messages}/"
         texts = [

@@ -5,6 +5,7 @@ format has no place for is refused by its place, since the model would not see i
 the format does not declare are left out of the text, where the decoder binds calls to them.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from mypt_spec.states import resumed
 from mypt_spec.table import TEXT
 
 _SHAPE = "openai"
+_MESSAGE = re.compile(r"/messages/\d+")
 _LOST, _UNKNOWN = "MYP114", "MYP361"
 # A prompt has no end, and nothing that is trained.
 _OF_PROMPTS = {"MYP218", "MYP252", "MYP501"}
@@ -77,9 +79,9 @@ class Prompter:
 
         Raises ApiError saying what cannot be read, or what the model could not see.
         """
-        episode, parsed, _ = self.episode(messages, tools, options)
+        episode, parsed, sources = self.episode(messages, tools, options)
         called_names = {call.name.text for message in parsed.messages for call in message.calls}
-        return Prompt(self.ids(episode, parsed), frozenset(called_names))
+        return Prompt(self.ids(episode, parsed, sources), frozenset(called_names))
 
     def episode(
         self, messages: Sequence[Any], tools: Sequence[Any], options: dict[str, Any] | None = None
@@ -115,13 +117,17 @@ class Prompter:
             raise ApiError("the messages cannot be read", param="messages")
         return episode, parsed, out.sources
 
-    def ids(self, episode: Episode, parsed: Chat) -> list[int]:
-        """Returns ids that end where the model is to go on. Raises ApiError if it may not."""
+    def ids(self, episode: Episode, parsed: Chat, sources: Mapping[str, str]) -> list[int]:
+        """Returns ids that end where the model is to go on, of what `episode` has returned.
+
+        Raises ApiError if the model may not go on.
+        """
         try:
             ids = prompt_ids(self.dialect, episode)
         except ValueError as error:
-            message = str(error)
-            if self._system is None and " at /messages/0/" in message:
+            own = str(error)
+            message = _MESSAGE.sub(lambda found: sources.get(found[0]) or found[0], own)
+            if self._system is None and " at /messages/0/" in own:
                 message += "; is a system message missing? The server's --system would be it"
             raise ApiError(message, param="messages") from None
         is_result = parsed.messages and parsed.messages[-1].role == "tool"

@@ -12,6 +12,7 @@ from mypt_infer.serve.asked.decoders import Choice, Recipe
 from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.parameters import Chat, read
 from mypt_infer.serve.asked.prompts import Prompter
+from tests.support.build import user
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("find", "read")]
 REQUEST = {"model": "tiny", "messages": []}
@@ -60,3 +61,10 @@ def test_only_a_question_at_the_beginning_may_lack_a_system_message(
             [{"role": "user", "content": "u"}] * questions, []
         )
     assert ("is a system message missing?" in str(error.value)) == hint
+
+
+def test_messages_are_named_by_the_numbers_of_the_client() -> None:
+    """A format that begins with a system prompt of its own has one message more."""
+    prompter = Prompter(mypt_spec.dialect("smollm2"), "smollm2")
+    with pytest.raises(ApiError, match=r"at /messages/1/role; expected <\|im_start\|>assistant"):
+        prompter.prompt([user("a"), user("b")], ())
