@@ -43,7 +43,7 @@ LIMITS = (Limits(), Limits(phase=3, max_tokens=60, tools=frozenset({"search"})))
 
 def _of_lines(items: list[Diagnostic]) -> list[Finding]:
     """Returns findings but for those about several lines of a file."""
-    codes = {*OF_THE_FILE, "MYP135"}
+    codes = {*OF_THE_FILE, "MYP010", "MYP135"}
     return [item.finding for item in items if item.finding.code not in codes]
 
 

@@ -357,7 +357,9 @@ class SchemaSplitter(Splitter):
 
     def pieces(self, raw: bytes) -> list[Piece]:
         top = self.schema.top  # what a head declares may be called: it stays
-        heads = {k: v for k, v in msgspec.json.decode(raw).items() if k in top and type(v) is str}
+        values = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])  # of others, any number
+        texts = {k: v for k, v in values.items() if k in top and bytes(v)[:1] == b'"'}
+        heads = {k: msgspec.json.decode(v) for k, v in texts.items()}
         record = self.replaced(raw, _SAMPLES.get) | heads
         messages = record[self.schema.messages]
         starts = self._turns([message[ROLE] for message in messages])
