@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from fuzz.driver import run
-from mypt_cli.jsonl.layout import LINES, MAGIC, layout_of
+from mypt_cli.jsonl.layout import LINES, TABLES, layout_of
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.texts import generation_line
@@ -60,7 +60,7 @@ def check(value: bytes) -> None:
                 for f in checker.line(line, row=row, filename="f")
             ]
             assert all(f.finding.code != "MYP901" for f in slow), slow
-            if not value.startswith(MAGIC):  # a stream is not read as Parquet
+            if not value.startswith(TABLES):  # which are read from a file alone
                 fast = check_bytes(checker, value + b"\n", "f") if value else []
                 if layout_of(value + b"\n", ended=True) == LINES:  # not the beginning of an array
                     assert _of_lines(fast) == _of_lines(slow if value else [])
