@@ -46,4 +46,4 @@ def test_turns_are_legal_within_all_budgets(name: str) -> None:
 def test_a_name_that_ends_a_tag_may_come_in_pieces(name: str) -> None:
     writer = Writer("gemma4")
     text = f"<|tool_call>call:{name}{{}}<tool_call|><|tool_response>"
-    assert len({writer.read(text, cut) for cut in range(1, len(text) + 1)}) == 1
+    assert len({writer.read(writer.prompt, text, cut) for cut in range(1, len(text) + 1)}) == 1
