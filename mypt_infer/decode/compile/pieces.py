@@ -49,6 +49,8 @@ OUT, DEAD, BITS = -1, -2, 25
 _ENDS: Symbol = ("out", 0)
 # About the bytes of a piece beside its arrays, and of a step; those of all pieces that are kept.
 _PIECE, _STEP, _ROOM = 4000, 220, 48 << 20
+# The most states of a tool whose arguments come in any order.
+_STATES = 1 << 17
 _BYTES: dict[Symbol, int] = {("byte", byte): byte for byte in range(256)}
 
 
@@ -258,10 +260,11 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
+def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses, *, in_order: bool = False) -> Piece:
     after = Node({_ENDS: (Node(), 0)})
     values: list[tuple[Node, bool]] = []
-    start = bodies.rest_of_call(part, after, values if part.tool in bodies.any_order else None)
+    free = part.tool in bodies.any_order and not in_order
+    start = bodies.rest_of_call(part, after, values if free else None)
     dfa = determinize([start, after, *(value for value, _ in values)])
     out = dfa.starts[1]
     bits = {node: 1 << i for i, node in enumerate(dfa.starts[2:])}
@@ -274,6 +277,8 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
         first.append(size)
         if i not in (out, end):
             size += 1 if node.leaf is None else node.leaf.states
+    if bits and size << len(bits) > _STATES:
+        return _compiled(bodies, part, leaves, in_order=True)
     first[out] = OUT
 
     def state(place: Spot | None) -> int:
