@@ -107,8 +107,8 @@ def test_clean_records_take_it(name: str, data: st.DataObject) -> None:
     kept: list[Any] = []
     if encoder.clean_filter.doubtful([line], kept):
         return
-    assert encoder.templates.find_template(*kept[0]) is None
-    assert encoder.templates.find_template(*kept[0]) is not None
+    assert encoder.templates.find_template(kept[0], line) is None
+    assert encoder.templates.find_template(kept[0], line) is not None
 
 
 @pytest.mark.parametrize("name", ["qwen3", "harmony", "mistral"])
