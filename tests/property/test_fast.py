@@ -162,6 +162,15 @@ def test_a_line_like_another_is_not_judged(
     assert not fresh.doubtful([json.dumps(record).encode()])
 
 
+@pytest.mark.parametrize("name", ["mypt", "praxis", "qwen3"])
+def test_what_no_splitter_looks_at_ends_nothing(name: str) -> None:
+    """Bytes that are no UTF-8, and whole numbers beyond 64 bits, in members that are skipped."""
+    record = json.dumps(chat(user("Hi"), assistant("Yes."))).encode()
+    for member in (b'"_l\xb4": "pt"', b'"_l": {"\xb4": 1}', b'"_l": ' + b"1" * 400):
+        fresh = CleanFilter(checker(name))
+        assert_sound(fresh, [record[:-1] + b", " + member + b"}"] * 2)
+
+
 @pytest.mark.parametrize("name", DIVIDED)
 def test_a_key_of_messages_in_the_record(name: str) -> None:
     fresh = CleanFilter(checker(name))
