@@ -151,10 +151,7 @@ class AdapterScan:
                 piece = blake2b(piece, digest_size=20).digest()
             count = self.pieces.entries.get(piece)
             if count is None:
-                try:
-                    pieces = pieces or self.splitter.pieces(raw)
-                except (UnicodeDecodeError, msgspec.DecodeError):  # where no splitter looks
-                    return None
+                pieces = pieces or self.splitter.pieces(raw)
                 count = self.pieces.keep(piece, self._strings(pieces[i]))
             if count < 0:
                 return None

@@ -208,8 +208,8 @@ class SchemaSplitter(Splitter):
                     for note in notes:
                         shallow(note)
                     for n, _ in plan.items:
-                        taken = Values(names, free, json_values)
-                        parts.append((n, tuple(self._items(values[n], taken.take))))
+                        by_kind = Values(names, free, json_values)
+                        parts.append((n, tuple(self._items(values[n], by_kind.take))))
                     if names:
                         self._allow(names, shape, values)
                         free = [*names, *free]
@@ -255,12 +255,12 @@ class SchemaSplitter(Splitter):
         self, text: str, inline: tuple[str, ...]
     ) -> tuple[tuple[str, ...] | None, list[str]]:
         """Returns the kinds of the parts of a text, None where it is all text; and their texts."""
-        known = self.kinds.entries.get((text, inline))
-        if known is None:
+        entry = self.kinds.entries.get((text, inline))
+        if entry is None:
             inner: list[str] = []
-            known = self.texts.kinds(text, inline, inner), inner
-            self.kinds.keep((text, inline), known, len(text))
-        return known
+            entry = self.texts.kinds(text, inline, inner), inner
+            self.kinds.keep((text, inline), entry, len(text))
+        return entry
 
     def _items(self, items: Iterable[Any], take: Take) -> Iterable[tuple[Any, ...]]:
         """Yields the type of each item, and what is in the place of its values.
@@ -308,17 +308,17 @@ class SchemaSplitter(Splitter):
         if tools and not tools.issuperset(names):
             raise WholeRecord
 
-    def replaced(self, raw: bytes, take: Take) -> dict[str, Any]:
+    def replaced(self, raw: bytes, take: Take, first: int = 0) -> dict[str, Any]:
         """Returns the record of a line that splits, with other values, and without metadata.
 
-        A text with tags stays as it is.
+        A text with tags stays as it is, and so do values of fields before the number `first`.
         """
         shape, values = _values(self.decode_plain(raw))
         plan = self.plans.entries.get(shape) or self._plan(shape)
         fields = [spec for kind in shape[0] for spec in self.fields[kind]]
         inline = [n for n, spec in plan.inline if self._kinds(values[n], spec.inline)[0] is None]
         for n in (*plan.names, *plan.values, *plan.texts, *inline):
-            values[n] = take(fields[n].kind, values[n])
+            values[n] = take(fields[n].kind, values[n]) if n >= first else values[n]
         for n, _ in plan.items:
             values[n] = [kind(*inner) for kind, *inner in self._items(values[n], take)]
         rest = iter(values)
@@ -356,11 +356,7 @@ class SchemaSplitter(Splitter):
         return [first.encode(), *[f"{first}{turn}".encode() for turn in turns]]
 
     def pieces(self, raw: bytes) -> list[Piece]:
-        top = self.schema.top  # what a head declares may be called: it stays
-        values = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])  # of others, any number
-        texts = {k: v for k, v in values.items() if k in top and bytes(v)[:1] == b'"'}
-        heads = {k: msgspec.json.decode(v) for k, v in texts.items()}
-        record = self.replaced(raw, _SAMPLES.get) | heads
+        record = self.replaced(raw, _SAMPLES.get, self.heads)  # what a head declares may be called
         messages = record[self.schema.messages]
         starts = self._turns([message[ROLE] for message in messages])
         if not starts:
