@@ -86,11 +86,9 @@ class _Builder:
         self.offsets: list[int] = []
         for placed in graph.placed:
             self.offsets.append(at)
-            rows_of_piece, count = placed.piece.first, placed.sets
-            starts = at + placed.piece.size * np.arange(count)[:, None]
-            last = placed.node + count * len(rows_of_piece)
-            first[placed.node : last] = (rows_of_piece + starts).ravel()
-            at += placed.piece.size * count
+            rows_of_pieces = (placed.piece.first + placed.starts(at)).ravel()
+            first[placed.node : placed.node + len(rows_of_pieces)] = rows_of_pieces
+            at += placed.piece.size * placed.sets
         self.first, self.size = first.tolist(), at
         self._reads: Reads = {}
 
@@ -136,7 +134,7 @@ class _Builder:
         for placed, at in zip(self.graph.placed, self.offsets, strict=True):
             piece, count = placed.piece, placed.sets
             last = at + piece.size * count
-            starts = at + piece.size * np.arange(count)[:, None]
+            starts = placed.starts(at)
             row[at:last] = np.tile(piece.row, count)
             owner[at:last], block[at:last] = placed.owner, CALLING
             base[at:last] = np.where(piece.frame > 0, piece.base + starts, 0).ravel()

@@ -146,6 +146,10 @@ class Placed(NamedTuple):
         """Returns the number of sets of arguments that may have begun; the piece is after each."""
         return 1 << len(self.piece.bits)
 
+    def starts(self, at: int) -> Ints:
+        """Returns the first state of the piece after each set of arguments, (sets, 1)."""
+        return at + self.piece.size * np.arange(self.sets, dtype=np.int32)[:, None]
+
     def states(self, codes: Codes, at: int, out: int) -> Ints:
         """Returns the states of codes after each set of arguments, (sets, *codes.shape).
 
