@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from heapq import nsmallest
 from typing import Any
 
 import numpy as np
@@ -101,8 +102,8 @@ def _reasons(rejects: Sequence[bytes], path: str) -> str:
 
     What is refused comes before what was dropped as wished.
     """
-    lines, entries = [], sorted(map(json.loads, rejects), key=lambda e: e["status"] != REFUSED)
-    for entry in entries[:_MAX_REJECTS]:
+    lines, entries = [], map(json.loads, rejects)
+    for entry in nsmallest(_MAX_REJECTS, entries, key=lambda e: e["status"] != REFUSED):
         first, others = entry["findings"][0], len(entry["findings"]) - 1
         tail = f" (and {others} more)" if others else ""
         lines.append(f"  {entry['file']}:{entry['line']}: {first['code']} {first['message']}{tail}")
