@@ -23,7 +23,6 @@ class Value(NamedTuple):
 TAG = re.compile(
     r"<[|｜][^|｜<>\s]+[|｜]?>|</?[A-Za-z_][\w.-]*[|｜]?>|\[/?[A-Z_]+\]|\[[|｜][^|｜\[\]\s]+[|｜]\]"
 )
-_CONSTANT = re.compile(r"[ \[](?:None|True|False)[,\]}]")
 _ANCHORS = ("question", "answer", "result")  # what is written once
 _TEXTS = (*_ANCHORS, "system prompt", "developer message", "thought", "earlier thought", "argument")
 _OFTEN = 20  # places of one text that are looked at
@@ -44,9 +43,15 @@ def facts(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) ->
         "_values": (*items,),
         "_texts": (*dict.fromkeys(value.text.strip() for value in items),),
         "_arguments": calls,
-        "_has_constant": bool(_CONSTANT.search(repr([calls, tools or []]))),
+        "_has_constant": _has_constant([calls, tools or []]),
         "_has_tag": any(TAG.search(value.text) for value in items),
     }
+
+
+def _has_constant(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_constant, value.values() if isinstance(value, dict) else value))
+    return value is None or isinstance(value, bool)
 
 
 def values(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> list[Value]:
