@@ -70,9 +70,11 @@ class Renderer:
         episode = official(episode, self.dialect.table)
         partial = add_generation_prompt or bool(self.dialect.refusal(episode))
         encoded = self.dialect.encode(episode, partial=partial)
-        ids = encoded.ids.tolist()
-        if add_generation_prompt:
-            ids = self._prompter.ids(episode, parsed, sources)
+        ids = (
+            self._prompter.ids(episode, parsed, sources)
+            if add_generation_prompt
+            else encoded.ids.tolist()
+        )
         assert encoded.origin is not None
         key = f"/{self.dialect.adapter.SCHEMA.messages}/"
         texts = [

@@ -25,6 +25,7 @@ ABOUT = "serialised texts (text)"
 PROMPT = ""
 TOP = frozenset({"text", "language"})
 _BEGINNING = 20_000  # characters that are looked at for tags
+_CONTROL = Path(__file__).parents[1] / "checks" / "control.toml"
 
 
 def fit(record: dict[str, Any]) -> int:
@@ -59,14 +60,14 @@ def parsed(name: str, text: str) -> tuple[Episode | None, list[Finding], str]:
 @cache
 def _ends() -> list[str]:
     """Returns the tokens that end turns or texts."""
-    control = load(Path(__file__).parents[1] / "checks" / "control.toml")
+    control = load(_CONTROL)
     return [*control["ends"]["a turn"], *control["added"]["a text"]]
 
 
 @cache
 def _around() -> re.Pattern[str]:
     """Returns a pattern of the tokens that trainers put around any text."""
-    begins = load(Path(__file__).parents[1] / "checks" / "control.toml")["begins"]["a text"]
+    begins = load(_CONTROL)["begins"]["a text"]
     begin, end = ("|".join(map(re.escape, tags)) for tags in (begins, _ends()))
     return re.compile(rf"\A\s*(?:{begin})|(?:{end})\s*\Z")
 

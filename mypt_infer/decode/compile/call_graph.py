@@ -200,7 +200,7 @@ class Bodies:
     @cached_property
     def any_order(self) -> frozenset[int]:
         """Returns the tools whose arguments may come in any order: first those that have fewest."""
-        if self.kind == "bare_keys" or self.tags.none:  # which have an order of their own
+        if self.kind == "bare_keys" or self.tags.none:  # these formats define the order
             return frozenset()
         counts = [1 << len(tool.properties) for tool in self.tools]
         few = sorted((n, i) for i, n in enumerate(counts) if n <= _SETS_OF_ONE)

@@ -60,24 +60,24 @@ class Templates:
         None where the record must be encoded as a whole.
         """
         key = parts.keys, *parts.split.tagged
-        known = self.memo.entries.get(key)
-        if known is None:
+        entry = self.memo.entries.get(key)
+        if entry is None:
             size = sum(map(len, parts.split.tagged))
             if size > _LONGEST:
                 return None
-            known = self._learn(line, parts.split.tagged) if key in self.memo.entries else None
-            self.memo.keep(key, known, size + sum(map(len, parts.keys)))
-        if known is None:
+            entry = self._learn(line, parts.split.tagged) if key in self.memo.entries else None
+            self.memo.keep(key, entry, size + sum(map(len, parts.keys)))
+        if entry is None:
             return None
-        template, texts = known
+        template, texts = entry
         return template, [*parts.texts[:texts], *parts.split.values]
 
     def _learn(self, line: bytes, fixed: Iterable[str]) -> tuple[Template, int] | None:
         """Returns the template of a skeleton, None if it can have none."""
-        known = Values()
-        self.splitter.replaced(line, known.take)
-        names, kinds = known.names, dict[int, str]()
-        texts = len(names) + len(known.texts)
+        values = Values()
+        self.splitter.replaced(line, values.take)
+        names, kinds = values.names, dict[int, str]()
+        texts = len(names) + len(values.texts)
         numbers = {STRING: count(len(names)), OBJECT: (rest := count(texts)), JSON: rest}
 
         def mark(kind: str, value: Any) -> Any:
