@@ -72,6 +72,13 @@ class Call(NamedTuple):
     at: str
     id: Text | None = None
 
+    def as_openai(self) -> dict[str, Any]:
+        """Returns the call in OpenAI's shape, with its arguments as they are."""
+        arguments = {} if self.arguments is None else self.arguments.value
+        name = {} if self.id is None else {"id": self.id.text}
+        function = {"name": self.name.text, "arguments": arguments}
+        return name | {"type": "function", "function": function}
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -101,6 +108,21 @@ class Message:
     def text(self) -> str:
         """Returns the texts as one; empty where there is none."""
         return self.joint.join([text.text for text in self.content or ()])
+
+    def as_openai(self) -> dict[str, Any]:
+        """Returns the message in OpenAI's shape, without its media."""
+        out: dict[str, Any] = {"role": self.role}
+        if self.thoughts:
+            out["reasoning_content"] = "\n".join(text.text for text in self.thoughts)
+        if self.content is not None:
+            out["content"] = self.text
+        if self.calls:
+            out["tool_calls"] = [call.as_openai() for call in self.calls]
+        if self.answers is not None:
+            out["tool_call_id"] = self.answers.text
+        if self.name is not None:
+            out["name"] = self.name.text
+        return out
 
 
 class Tool(NamedTuple):

@@ -25,7 +25,7 @@ from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_lint.template.ids import RenderingEncoder
 from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
 from mypt_lint.template.source import TEMPLATE_FILES, TEMPLATE_FOLDER, Template, added_tokens, load
-from mypt_records.chat import Call, Chat, Message, Text, located
+from mypt_records.chat import Chat, Message, Text, located
 from mypt_records.checks.control import rendered_twice
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.bodies.strict_json import escape
@@ -53,6 +53,8 @@ _KINDS = {
     NAME: "name of a call",
 }  # fmt: skip
 _WITHOUT = "no thoughts; they are left out"
+_CALL = 3  # the length of the path of a call
+_EMPTY = "name a format that writes it with --dialect, or a folder whose template does"
 _EARLIER = "to train them, make a record of each turn"
 _NO_THOUGHTS = "add thoughts, or name the option, as in --template-option enable_thinking=false"
 _CONTEXT = {"config.json": "max_position_embeddings", "tokenizer_config.json": "model_max_length"}
@@ -427,10 +429,7 @@ class ModelFolder:
     def _of_rendering(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
         yield from (*filter(None, [self.stray(chat)]), *rendered_twice(chat))
         yield from self._of_thoughts(outcome, chat)
-        for leaf in outcome.missing:
-            message = f"the chat template leaves out this {_KINDS.get(leaf.kind, leaf.kind)}"
-            if leaf.kind != THOUGHT or leaf.message > chat.last_question:
-                yield _at("MYP731", message, leaf, chat)
+        yield from self._of_missing(outcome, chat)
         for index, key, word in outcome.absent:
             message = f'the chat template writes "{word}" for the absent "{key}" of this message'
             yield Finding("MYP738", message, chat.messages[index].at)
@@ -448,6 +447,24 @@ class ModelFolder:
             message = "the prompt of this answer is not the beginning of what is trained"
             yield Finding("MYP734", message, chat.messages[index].at)
         yield from self._of_length(outcome, chat)
+
+    def _of_missing(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
+        """Yields what is left out: a call once, an answer of which nothing is left as an error."""
+        written = {piece.message for piece in outcome.pieces}
+        named = {leaf.path[:_CALL] for leaf in outcome.missing if leaf.kind == NAME}
+        for leaf in outcome.missing:
+            if leaf.kind == THOUGHT and leaf.message <= chat.last_question:
+                continue
+            if leaf.kind != NAME and leaf.path[:_CALL] in named:
+                continue  # an argument of a call that is left out whole
+            kind = "call" if leaf.kind == NAME else _KINDS.get(leaf.kind, leaf.kind)
+            message = f"the chat template leaves out this {kind}"
+            finding, said = _at("MYP731", message, leaf, chat), chat.messages[leaf.message]
+            trained = said.role == "assistant" and (said.weight is None or said.weight.value)
+            if trained and leaf.message not in written:
+                message += ", and with it all of the answer: an empty answer would be trained"
+                finding = regraded(replace(finding, message=message, help=_EMPTY), "error")
+            yield finding
 
     def _of_thoughts(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
         """Yields what many records of a file have alike: each is one finding of the file."""
@@ -501,31 +518,9 @@ def arguments_of(chat: Chat) -> Arguments:
         options = chat.extras.get(_OPTIONS)
         options = options if isinstance(options, dict) else {}
         packed = None if tools is None else marshal.dumps(tools, PLAIN)
-        chat.facts[_OPTIONS] = [_as_openai(m) for m in chat.messages], packed, options
+        chat.facts[_OPTIONS] = [m.as_openai() for m in chat.messages], packed, options
     arguments: Arguments = chat.facts[_OPTIONS]
     return arguments
-
-
-def _as_openai(message: Message) -> dict[str, Any]:
-    """Returns a message in OpenAI's shape."""
-    out: dict[str, Any] = {"role": message.role}
-    if message.thoughts:
-        out["reasoning_content"] = "\n".join(text.text for text in message.thoughts)
-    if message.content is not None:
-        out["content"] = message.text
-    if message.calls:
-        out["tool_calls"] = [_call_as_openai(call) for call in message.calls]
-    if message.answers is not None:
-        out["tool_call_id"] = message.answers.text
-    if message.name is not None:
-        out["name"] = message.name.text
-    return out
-
-
-def _call_as_openai(call: Call) -> dict[str, Any]:
-    arguments = {} if call.arguments is None else call.arguments.value
-    name = {} if call.id is None else {"id": call.id.text}
-    return name | {"type": "function", "function": {"name": call.name.text, "arguments": arguments}}
 
 
 def _at(code: str, message: str, leaf: Leaf, chat: Chat) -> Finding:

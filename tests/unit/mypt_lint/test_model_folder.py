@@ -569,9 +569,23 @@ def test_names_and_tools_without_a_place(
     record["messages"][1]["content"] = None
     at = "/messages/1/tool_calls/0/function"
     assert codes(folder(tmp_path, CHATML), record, capsys) == [
-        f"MYP731 {at}/name", f"MYP731 {at}/arguments", "MYP731 /tools/0/function/name",
+        f"MYP731 {at}/name", "MYP731 /tools/0/function/name",
     ]  # fmt: skip
     assert codes(folder(tmp_path, TOOLS), record, capsys) == []
+
+
+def test_an_answer_of_which_nothing_is_written(tmp_path: Path) -> None:
+    """It would be trained as an empty one."""
+    model = ModelFolder(str(folder(tmp_path, CHATML.replace("m.content", "(m.content or '')"))))
+    call = {"type": "function", "id": "a", "function": {"name": "get", "arguments": "{}"}}
+    for changes, severity in (
+        ({}, "error"),
+        ({"content": "A"}, "warning"),
+        ({"weight": 0}, "warning"),
+    ):
+        messages = chat("Hi!", "", tool_calls=[call], **({"content": None} | changes))
+        (finding,) = model.read(None, shape.read({"messages": messages}))[1]
+        assert (finding.code, finding.severity) == ("MYP731", severity)
 
 
 def test_a_part_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -666,19 +680,13 @@ def test_a_folder_that_names_a_dialect_too(
 
 
 @pytest.mark.parametrize(
-    "attack",
-    [
-        "{{ ''.__class__ }}",
-        "{{ dict.func.mro() }}",
-        "{{ namespace(_x=1) }}",
-        "{{ messages.append }}",
-    ],
+    "attack", ["''.__class__", "dict.func.mro()", "namespace(_x=1)", "messages.append"]
 )
 def test_a_template_stays_in_its_sandbox(attack: str) -> None:
     import jinja2
 
     try:
-        text, _ = compiled(attack)(messages=[])
+        text, _ = compiled(f"{{{{ {attack} }}}}")(messages=[])
     except (jinja2.exceptions.SecurityError, jinja2.UndefinedError):
         return
     assert "class" not in text
