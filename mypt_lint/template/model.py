@@ -50,7 +50,7 @@ PLAIN = 2  # the version of marshal's format without references: equal values, e
 _MAX_TOOLS, _TOOLS_ROOM = 64, 8 << 20  # lists of tools that are kept, and their bytes
 _KINDS = {
     "user": "question", "assistant": "answer", "tool": "result", "system": "system prompt",
-    NAME: "name of a call",
+    "developer": "developer message", NAME: "name of a call",
 }  # fmt: skip
 _WITHOUT = "no thoughts; they are left out"
 _CALL = 3  # the length of the path of a call
