@@ -51,6 +51,10 @@ READERS = {
     "minimax-m2": (("minimax-m2", "minimax"), ("minimax_m2", "minimax_m2"), "minimax"),
     "minimax-m2.5": (("minimax-m2", "minimax"), ("minimax_m2", "minimax_m2"), "minimax"),
     "deepseek-v3.1": (("deepseekv31", ""), ("deepseek_v31", ""), "deepseek_v3_1"),
+    "deepseek-v3.2": (
+        *(("deepseekv32", "deepseek-v3"), ("deepseek_v32", "deepseek_v3")),
+        "deepseek_v3_2",
+    ),
     "deepseek-v4": (("deepseekv4", "deepseek-v4"), ("deepseek_v4", "deepseek_v4"), "deepseek_v4"),
     "granite4": (("qwen25", ""), ("granite4", ""), ""),
     "granite4.1": (("qwen25", ""), ("granite4", ""), ""),

@@ -172,7 +172,7 @@ def blocks_of(
             closed = after is None or message.role not in after.ends
             role, attrs, at = message.role, message.attrs, message.at
             events = _block(role, attrs, message.parts, at, table, closed=closed, again=again)
-            events = _joined(events, table, last) if table.followed else events
+            events = _joined(events, table, last) if table.followed or table.placed else events
             last = events[-1].terminal
             yield events
             continue

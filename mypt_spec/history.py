@@ -194,10 +194,11 @@ def check(table: TokenTable, automaton: Automaton) -> None:
         opener = table.openers[kind]
         ends = {t.name for t in table.terminals.values() if kind in t.ends}
         plain = {  # the state after the opening tag that is written without such a block
-            row[t.name]: row.get(table.openers[t.opens].name, row[t.name])
-            for t in table.leaders.values()
+            row[t.name]: row.get(table.placed.get((usual.name, t.after), usual).name, row[t.name])
+            for t in table.terminals.values()
             for row in automaton.steps
             if t.before == kind and t.name in row
+            for usual in [table.openers[t.opens]]
         }
         for state, row in enumerate(automaton.steps):
             inside = [row[opener.name]] if opener.name in row else []

@@ -212,8 +212,8 @@ def _in_blocks(
 def _followed(text: str, at: int, start: int, name: str, table: TokenTable, last: str) -> int:
     """Returns where a tag begins that has other white space where it follows something."""
     joined = table.joined.get(name)
-    if name in table.after_text:
-        begun = _led(text, at, start, table.after_text[name].spelling[0])
+    if after_text := table.placed.get((name, "text")):
+        begun = _led(text, at, start, after_text.spelling[0])
         if at + (last != TEXT) <= begun < start:
             return begun
         if joined is None or last == TEXT or text[at:start] != joined.spelling[0].value:

@@ -344,29 +344,32 @@ class TokenTable:
     @cached_property
     def leaders(self) -> dict[tuple[str, str], Terminal]:
         """Maps (kind, first inner kind) to the opening tag of a block that begins with another."""
-        return {(t.opens, t.before): t for t in self.terminals.values() if t.before}
+        rows = (t for t in self.terminals.values() if t.before and not (t.joins or t.after))
+        return {(t.opens, t.before): t for t in rows}
+
+    @cached_property
+    def placed(self) -> dict[tuple[str, str], Terminal]:
+        """Maps (name, kind) to the terminal written where a block, or "text", is just before it."""
+        rows = [t for t in self.terminals.values() if t.after not in ("", t.opens)]
+        usual = {(kind, ""): t for kind, t in self.openers.items()} | self.leaders
+        return {(t.joins or usual[t.opens, t.before].name, t.after): t for t in rows}
 
     @cached_property
     def joined(self) -> dict[str, Terminal]:
         """Maps the name of a terminal to the one that is written where it follows on something."""
-        rows = (t for t in self.terminals.values() if not (t.after and (t.joins or t.again)))
-        return {t.joins or self.openers[t.after].name: t for t in rows if t.joins or t.after}
-
-    @cached_property
-    def after_text(self) -> dict[str, Terminal]:
-        """Maps the name of a terminal to the one that is written where it follows a text alone."""
-        return {t.joins: t for t in self.terminals.values() if t.joins and t.after}
+        rows = (t for t in self.terminals.values() if t.after == t.opens * (not t.joins))
+        return {t.joins or self.openers[t.opens].name: t for t in rows if t.opens and not t.again}
 
     @cached_property
     def followed(self) -> frozenset[str]:
         """Returns the names of terminals that are written otherwise where they follow something."""
-        return frozenset({*self.joined, *self.after_text})
+        return frozenset({*self.joined, *(n for n, kind in self.placed if kind == "text")})
 
     def join(self, name: str, last: str) -> str:
         """Returns the terminal written for `name` after `last`, a terminal, TEXT or ""."""
-        if last == TEXT and name in self.after_text:
-            return self.after_text[name].name
         joined, before = self.joined.get(name), self.terminals.get(last)
+        if placed := self.placed.get((name, before.closes if before else last.lower())):
+            return placed.name
         if joined is None or not last or (joined.led and before and before.bare[-1:].isspace()):
             return name
         return name if before and not (before.closes or joined.first) else joined.name

@@ -225,18 +225,25 @@ def _rows(rows: list[dict[str, Any]], need: Need) -> list[dict[str, Any]]:
         base = next((r for r in out if r["name"] == row["joins"] and "joins" not in r), {})
         fine = "opens" in base
         need(fine, entry, f'"joins" names no terminal above that opens a block: {row["joins"]!r}')
+        need(
+            row.get("after") != base["opens"],
+            entry,
+            f'"after" is another block, not {base["opens"]!r}',
+        )
+        placed = "spelling" in row and "after" in row  # where it is after another block
         later = "spelling" in row and not base["spelling"]  # where it is not the first tag
-        own = row | {"joins": "", "after": base["opens"], "again": not later}
+        after = row["after"] if placed else base["opens"]
+        own = row | {"joins": "", "after": after, "again": not (placed or later)}
         if "space" in row:
             own = row | {"spelling": [{"space": row["space"], "exact": True}, *base["spelling"]]}
         own = {k: v for k, v in base.items() if k not in ("id", "also")} | own
         nothing = {"spelling": [], "origin": "system", "loss": 0, "body_loss": 1}
         own |= nothing if "resumes" in row else {}
-        keys = ("opens", "joins", "after")
+        keys = ("opens", "joins", "after", "before")
         twice = any(all(r.get(k) == own.get(k) for k in keys) for r in out)
         need(not twice, entry, f"another terminal joins {row['joins']}")
         fine = own.get("origin") == "model" or own.get("body") == "template"
-        fine = fine or "space" in row or "resumes" in row or later
+        fine = fine or "space" in row or "resumes" in row or later or placed
         need(fine, entry, _BETWEEN)
         out.append(own)
     return out
@@ -327,6 +334,8 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
         text = '"before" is of another opening tag of a block: the kind that it begins with, not '
         fine = not t.before or usual.keys() >= {t.opens, t.before}
         need(fine, t.name, f"{text}{t.before!r}")
+        fine = bool(t.joins) or t.after in ("", t.opens) or (t.after,) in (o.ends for o in rows)
+        need(fine, t.name, f'"after" is a block with a closing tag of its own, not {t.after!r}')
         text = '"spelling" of a terminal that joins another has the same attributes'
         need(not t.after or t.patterns == usual[t.opens].patterns, t.name, text)
         if isinstance(t.body, Tags):

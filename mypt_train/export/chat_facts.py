@@ -27,8 +27,7 @@ class Facts(NamedTuple):
     - `spelled`: of each tag, its pieces [text, ""] or [attribute, pattern]; without white space
       that the system adds after it, which is in `trails`. Of `stops`, the first is trained alone.
     - `expected`: for each state, what may come, for people. `shown`: each tag, for people.
-    - `joined`: tags that are written otherwise after a text or a tag that is not in their `apart`.
-    - `after_text`: tags that are written otherwise after a text, and not after a tag.
+    - `joined`: of each tag with other spellings, by what is before it, the tag that is written.
     - `letters`: of each attribute, [characters, 1 if others are allowed, 0 if these].
     - `prompts`: for each state in which a prompt may end, the tags up to where the model writes.
     - `unprompted`: tags whose first piece is in no prompt.
@@ -42,9 +41,7 @@ class Facts(NamedTuple):
     stops: list[str]
     expected: list[str]
     shown: dict[str, str]
-    joined: dict[str, str]
-    after_text: dict[str, str]
-    apart: dict[str, list[str]]
+    joined: dict[str, dict[str, str]]
     letters: dict[str, list[Any]]
     prompts: dict[int, list[str]]
     unprompted: list[str]
@@ -61,6 +58,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
     table, machine = dialect.table, dialect.automaton
     steps, rows = trained_steps(dialect), table.terminals.values()
     plain = [first_text(t) for t in table.plain_tags]
+    order, follow = [TEXT, *table.terminals], [*table.joined, *(name for name, _ in table.placed)]
     special = [] if dialect.vocabulary is None else [*dialect.vocabulary.special]
     tags = sorted({*table.special, *special, *reserved, *plain}, key=lambda t: (-len(t), t))
     literal = [tag for tag in tags if tag in table.tags or tag in table.special]
@@ -72,9 +70,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
         sorted(table.stops),
         [" or ".join(table.describe({*row})) for row in steps],
         {t.name: t.shown for t in table.terminals.values()},
-        {name: t.name for name, t in table.joined.items()},
-        {name: t.name for name, t in table.after_text.items()},
-        {n: [t.name for t in rows if table.join(n, t.name) == n] for n in table.joined},
+        {n: {last: then for last in order if (then := table.join(n, last)) != n} for n in follow},
         {p: _letters(p) for t in table.terminals.values() for p in t.patterns.values()},
         prompts(dialect),
         [t.name for t in rows if not all(p.prompts for p in t.spelling)],
@@ -120,7 +116,7 @@ def prompts(dialect: Dialect) -> dict[int, list[str]]:
     table, machine = dialect.table, dialect.automaton
     writes, stacks = model_writes(machine, table), open_blocks(machine, table)
     result = result_opener(machine, table)
-    leads = {t.opens: t.name for t in table.leaders.values() if t.body_by_model}
+    leads = {t.name: t.opens for t in table.terminals.values() if t.before and t.body_by_model}
     out: dict[int, list[str]] = {}
     for state in machine.states:
         ways: list[tuple[int, list[str]]] = [(state, [])]
@@ -133,8 +129,8 @@ def prompts(dialect: Dialect) -> dict[int, list[str]]:
                 terminal = table.terminals.get(name)
                 if terminal is None or terminal == result or then in reached:
                     continue
-                lead = leads.get(terminal.opens, name)  # a model thinks if it may
-                is_led = lead != name and lead in machine.steps[here]
+                others = machine.steps[here].keys() & leads.keys() - {name}
+                is_led = terminal.opens in map(leads.get, others)  # a model thinks if it may
                 if terminal.opens and (is_led or not terminal.body_by_model):
                     continue
                 if not terminal.opens and (terminal.by_model or stacks[here]):

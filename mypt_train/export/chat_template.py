@@ -104,7 +104,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
     return {
         "paths": {piece: list(path) for piece, path in paths.items()},
         "inline": layout.inline,
-        "fronts": {f"{t.opens}/{t.before}": t.name for t in table.terminals.values() if t.before},
+        "fronts": {f"{a}/{b}": t.name for (a, b), t in table.leaders.items()},
         "openers": {kind: t.name for kind, t in table.openers.items()},
         "closers": {kind: t.name for kind, t in table.closers.items()},
         "bodies": {kind: t.body for kind, t in table.openers.items()},

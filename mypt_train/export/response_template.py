@@ -102,8 +102,8 @@ def _content(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
 
 def _bounds(kind: str, dialect: Dialect) -> dict[str, Any]:
     table, opener = dialect.table, dialect.table.openers[kind]
-    others = [of[opener.name] for of in (table.after_text, table.joined) if opener.name in of]
-    leads = [other.bare[: -len(opener.bare)] for other in others]
+    others = table.placed.get((opener.name, "text")), table.joined.get(opener.name)
+    leads = [other.bare[: -len(opener.bare)] for other in others if other is not None]
     closer, both = (of[kind].bare if kind in of else "" for of in (table.closers, table.between))
     leads += [both[len(closer) : -len(opener.bare)]] * (closer > "" and both.startswith(closer))
     spaces = "|".join(map(re.escape, sorted({*leads} - {""}, key=len, reverse=True)))

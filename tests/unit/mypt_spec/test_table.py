@@ -162,6 +162,10 @@ OTHER = TABLE.replace('base_vocabulary = "gpt2"\nfirst_special_id = 50257\n', ""
 
 # The opening tag of the box, after a line end.
 NEXT = '[[terminal]]\nname = "BOX_NEXT"\njoins = "BOX_OPEN"\nspace = "\\n"\n\n'
+# The opening tag of the box after a block that there is not.
+PLACED = NEXT.replace("NEXT", "AFTER").replace(
+    'space = "\\n"', 'after = "bag"\nspelling = [{ special = "<b>" }]'
+)
 
 BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "no dialect": (lambda s: s[s.index("[[terminal]]") :], "[dialect]", "name", True),
@@ -176,6 +180,9 @@ BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "joins a closing tag": (swap("[[mistake]]", NEXT.replace("BOX_OPEN", "BOX_CLOSE") + "[[mistake]]"), "BOX_NEXT", "no terminal above that opens", False),
     "joins twice": (swap("[[mistake]]", NEXT + NEXT.replace("NEXT", "MORE") + "[[mistake]]"), "BOX_MORE", "another terminal joins BOX_OPEN", False),
     "joins by a word": (swap("[[mistake]]", NEXT.replace("\\n", "x") + "[[mistake]]"), "BOX_NEXT", "must be white space", True),
+    "after no block": (swap("[[mistake]]", PLACED + "[[mistake]]"), "BOX_AFTER", "with a closing tag of its own, not 'bag'", False),
+    "after its own block": (swap("[[mistake]]", PLACED.replace("bag", "box") + "[[mistake]]"), "BOX_AFTER", "is another block, not 'box'", False),
+    "a space after a block": (swap("[[mistake]]", NEXT.replace("space", 'after = "box"\nspace') + "[[mistake]]"), "BOX_NEXT", 'beside a "space" is "text"', True),
     "first after a text": (swap("[[mistake]]", NEXT.replace("space", 'first = true\nafter = "text"\nspace') + "[[mistake]]"), "BOX_NEXT", "is beside a", True),
     "joins with a loss": (swap("[[mistake]]", NEXT.replace("joins", "loss = 1\njoins") + "[[mistake]]"), "BOX_NEXT", "unknown key loss", True),
     "no terminals": (lambda s: s[: s.index("[[terminal]]")], "[[terminal]]", "none", True),
