@@ -34,7 +34,7 @@ from msgspec.structs import astuple
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_records.names import OPT_OUT
-from mypt_spec.adapters.message_splitter import encode_value, optional_fields
+from mypt_spec.adapters.message_splitter import encode_value, new_notes, optional_fields
 from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter, WholeRecord, shallow
 from mypt_spec.bodies.plain_schema import arguments, nested
 from mypt_spec.memo import Memo
@@ -52,7 +52,6 @@ from mypt_spec.record_schema import (
 from mypt_spec.rules.payload import declared_tools
 
 _DEPTH = 6  # deeper values are left to the checker; the size of their type doubles with each level
-_KEYS = 20  # of metadata, that become fields
 _ENTRIES, _ROOM = 5000, 4 << 20  # of a memo, and the sum of its sizes: values, or code points
 _TYPES: dict[str, Any] = {
     STRING: str, NAME: str, LANGUAGE: str, OBJECT: arguments(_DEPTH), JSON: nested(_DEPTH),
@@ -165,8 +164,7 @@ class SchemaSplitter(Splitter):
             keys = dict.fromkeys(k for one in (record, *record[self.schema.messages]) for k in one)
         except (ValueError, TypeError, KeyError, RecursionError):
             return False
-        new = [k for k in keys if k[:1] == "_" and k not in (OPT_OUT, *self.learnt)]
-        new = new[: _KEYS - len(self.learnt)]
+        new = new_notes(keys, OPT_OUT, self.learnt)
         self.learnt += new
         self.decode = self._decoder() if new else self.decode
         return bool(new)

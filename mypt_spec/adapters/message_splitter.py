@@ -59,6 +59,7 @@ _MORE_WORDS = ("_", "a.b", "a-", "a.", "_.-" * 21)
 _IDENTS = re.compile(r"[\w-]+", re.ASCII)
 _DEPTH = 5  # of arguments
 _MOST = 20  # keys of metadata, or keys that are null, that become fields
+_FIELD = re.compile(r'[^\\"\0-\x1f]*')  # the keys that msgspec has for fields
 _LONG = 200  # bytes of the key of a head from which on a digest takes its place
 _QUESTION, _ANSWER = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
 _AFTER = {"": [], "user": [_QUESTION, _ANSWER], "assistant": [_ANSWER]}
@@ -177,6 +178,12 @@ def optional_fields(prefix: str, keys: Iterable[str], kind: Any) -> list[Any]:
     ]
 
 
+def new_notes(keys: Iterable[str], opt_out: str, learnt: list[str]) -> list[str]:
+    """Returns the keys of metadata that are to be learnt: those that a field can have."""
+    new = [k for k in keys if k[:1] == "_" and k not in (opt_out, *learnt)]
+    return [k for k in new if _FIELD.fullmatch(k)][: _MOST - len(learnt)]
+
+
 def _keys(kind: type) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
 
@@ -227,8 +234,7 @@ class MessageSplitter(Splitter):
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return False
         before = len(self.learnt), len(self.nulls)
-        new = [k for k in items if k[:1] == "_" and k not in (self.opt_out, *self.learnt)]
-        self.learnt += new[: _MOST - len(self.learnt)]
+        self.learnt += new_notes(items, self.opt_out, self.learnt)
         self.nulls += [key for key in nulls if key not in self.nulls]
         if before == (len(self.learnt), len(self.nulls)):
             return False

@@ -171,6 +171,15 @@ def test_what_no_splitter_looks_at_ends_nothing(name: str) -> None:
         assert_sound(fresh, [record[:-1] + b", " + member + b"}"] * 2)
 
 
+@pytest.mark.parametrize("name", ["mypt", "praxis", "qwen3", "usf-omega"])
+@pytest.mark.parametrize("key", ["_a\\b", '_"', "_\x1f", "_\u2028", "_\ue000"])
+def test_keys_of_metadata_may_have_any_characters(name: str, key: str) -> None:
+    for messages in ([user("Hi"), assistant("Yes.")], [user("Hi", **{key: 1}), assistant("Yes.")]):
+        noted = json.dumps(chat(*messages, **{key: {"x": "y"}})).encode()
+        fresh = CleanFilter(checker(name))
+        assert_sound(fresh, [noted, json.dumps(chat(*messages, _n=1)).encode()] * 2)
+
+
 @pytest.mark.parametrize("name", DIVIDED)
 def test_a_key_of_messages_in_the_record(name: str) -> None:
     fresh = CleanFilter(checker(name))
