@@ -147,7 +147,7 @@ def _shortened(record: dict[str, Any], messages: str) -> dict[str, Any]:
             if arguments.__class__ is dict or arguments[:1] == "{":
                 function["arguments"] = {} if arguments.__class__ is dict else "{}"
     tools = record.get("tools")
-    if tools.__class__ is list and all(tool.get("function") for tool in tools):
+    if tools and tools.__class__ is list and all(tool.get("function") for tool in tools):
         names = [tool["function"].get("name") for tool in tools]
         record["tools"] = [_tool(name) for name in names if name in called] or [_tool(names[0])]
     return record

@@ -151,8 +151,12 @@ class AdapterScan:
                 piece = blake2b(piece, digest_size=20).digest()
             count = self.pieces.entries.get(piece)
             if count is None:
-                pieces = pieces or self.splitter.pieces(raw)
-                count = self.pieces.keep(piece, self._strings(pieces[i]))
+                try:
+                    pieces = pieces or self.splitter.pieces(raw)
+                    strings = self._strings(pieces[i])
+                except (ValueError, RecursionError):  # of a member at which no splitter looks
+                    return None
+                count = self.pieces.keep(piece, strings)
             if count < 0:
                 return None
             total += count

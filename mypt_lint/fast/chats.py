@@ -112,6 +112,8 @@ class ChatSkeletons:
         elif kind in _WRITTEN:
             return value
         encoded = self.encode(value)
+        if encoded.count(b"[") + encoded.count(b"{") > DEEP:
+            raise NoSkeletonError
         out.strings += unescaped_quotes(encoded) // 2
         if key == "tools" and kind is list and value and self.texts is None:
             out.tools = self._clean_tools(value, encoded) or ()

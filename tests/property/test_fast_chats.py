@@ -272,3 +272,36 @@ def test_memory_is_bounded() -> None:
         found = [item.finding.code for item in cache.line(line, row=2, filename="f")]
         assert "MYP105" in found
         assert sum(map(len, cache.memo.entries)) < 5 << 20
+
+
+@pytest.mark.parametrize("shape", ["openai", "sharegpt"])
+@pytest.mark.parametrize(
+    "member",
+    [b'"tools": []', b'"id": 1e400', b'"id": "\xed\xa0\x80"', b'"x": ' + b"[" * 990 + b"]" * 990],
+)
+def test_what_no_splitter_looks_at_ends_nothing(shape: str, member: bytes) -> None:
+    """Empty tools, and members that only a decoder of all refuses."""
+    texts = [("user", "Hi"), ("assistant", "Yo")]
+    records = {
+        "openai": {"messages": [{"role": role, "content": text} for role, text in texts]},
+        "sharegpt": {"conversations": [{"from": role, "value": text} for role, text in texts]},
+    }
+    line = json.dumps(records[shape] | {"id": 7}).encode()[:-8] + member + b"}"
+    for dialect in ("", "mypt", "usf-omega"):
+        fast = FastChecker(chats(shape, dialect).checker)
+        found = [item for _, items in fast.block(line, row=2, filename="f")[1] for item in items]
+        assert found == fast.checker.line(line, row=2, filename="f")
+
+
+@pytest.mark.parametrize("shape", ["kto", "openai"])
+@pytest.mark.parametrize("depth", [199, 200, 201])
+def test_how_deep_a_value_is_shows(shape: str, depth: int) -> None:
+    record = {
+        "kto": {"prompt": "Hi", "completion": "Yo", "label": True},
+        "openai": {"messages": [HI]},
+    }
+    line = (
+        json.dumps(record[shape]).encode()[:-1] + b', "_x": ' + b"[" * depth + b"]" * depth + b"}"
+    )
+    known = chats(shape, "")
+    assert known.line(line, row=2, filename="f") == known.checker.line(line, row=2, filename="f")
