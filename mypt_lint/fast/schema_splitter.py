@@ -347,7 +347,7 @@ class SchemaSplitter(Splitter):
             each.append((kind, [(m - fields[0], places[m]) for m in fields if m in places]))
         starts = self._turns([str(kind.__struct_config__.tag) for kind in shape[0][1:]])
         if not starts:
-            return [repr(each).encode()]
+            return [repr(each).encode() + b"!"]  # what begins like it is judged as less
         first = repr(each[: 1 + starts[1]])
         turns = [each[1 + a : 1 + b] for a, b in pairwise([*starts[1:], len(each) - 1])]
         turns[-1].append("last")

@@ -180,6 +180,15 @@ def test_keys_of_metadata_may_have_any_characters(name: str, key: str) -> None:
         assert_sound(fresh, [noted, json.dumps(chat(*messages, _n=1)).encode()] * 2)
 
 
+@pytest.mark.parametrize("name", ["mypt", "gabgpt", "praxis", "mypt-3b", "qwen3", "usf-omega"])
+def test_the_beginning_of_a_record_is_judged_as_a_record(name: str) -> None:
+    """Also where pieces of records before began like it, and were no error there."""
+    said = [[user("Hi")] * n + [assistant("Yes.")] * (n < 5) for n in (3, 2, 1, 5)] * 2
+    begun = [some[:n] for some in said for n in (len(some), 1, 2)]
+    head = {"system": "S"} if "system" in checker(name).dialect.adapter.SCHEMA.top else {}
+    assert_sound(CleanFilter(checker(name)), lines(*(chat(*some, **head) for some in begun)))
+
+
 @pytest.mark.parametrize("name", DIVIDED)
 def test_a_key_of_messages_in_the_record(name: str) -> None:
     fresh = CleanFilter(checker(name))
