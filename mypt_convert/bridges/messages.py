@@ -86,10 +86,11 @@ class MessageBridge(Bridge):
             if opener is None:
                 out.append(step)
                 continue
-            text = opener.stripped(result_text(step.value))
+            is_result = step.kind == "result"  # whose value is that of its text, if that is JSON
+            text = opener.stripped(result_text(step.value) if is_result else step.value)
             following = steps[i + 1].kind if i + 1 < len(steps) else ""
             if text or step.kind != "text" or following != "call":
-                value = result_value(text) if step.kind == "result" else text
+                value = result_value(text) if is_result else text
                 out.append(replace(step, value=value))
         return tuple(out)
 

@@ -470,6 +470,17 @@ def test_a_missing_system_prompt_is_told_of_the_option() -> None:
     assert "--system" not in empty.findings[0].message
 
 
+@pytest.mark.parametrize("text", ["4", "null", '{"a": 1}', ' "4"'])
+def test_a_text_that_is_json_stays_a_text(text: str) -> None:
+    """Also where white space around texts is left out."""
+    record = chat(user(text), assistant(text, reasoning_content=text))
+    for target in ("gemma3", "glm4.5", "qwen3"):
+        out = Converter("openai", target).record(record)
+        assert out.record is not None, out.findings
+        contents = [m["content"].strip() for m in out.record["messages"]]
+        assert contents == [text.strip()] * 2
+
+
 @pytest.mark.parametrize("prompt", ["S", [{"type": "text", "text": "S"}]])
 def test_a_system_prompt_beside_the_messages_is_read(prompt: Any) -> None:
     out = Converter("openai", "mypt").record(chat(USER, ANSWER, system=prompt))
