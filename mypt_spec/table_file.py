@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
-from mypt_spec.compiled.toml import loads
+from mypt_spec.compiled.toml import copy_of, loads
 from mypt_spec.table import (
     CALLS,
     END,
@@ -92,8 +92,14 @@ class TomlFile:
     def read(self, source: str, schema: str) -> dict[str, Any]:
         """Returns the data in the text of the file. Raises SpecError for the first fault in it.
 
-        `schema` is the name of a JSON Schema in `grammar`, without its suffix.
+        `schema` is the name of a JSON Schema in `grammar`, without its suffix. A text with a copy
+        was checked when this was written (`tools/regenerate.py`).
         """
+        data: dict[str, Any] | None = copy_of(source)
+        return self.checked(source, schema) if data is None else data
+
+    def checked(self, source: str, schema: str) -> dict[str, Any]:
+        """Does the same for any text."""
         try:
             data = loads(source)
         except (ValueError, RecursionError) as error:
@@ -318,7 +324,7 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
     usual = {o.opens: o for o in terminals.values() if not (o.joins or o.before or o.after)}
     for t in terminals.values():
         rows = [o for o in terminals.values() if not (o.joins or o.after)]
-        rivals = [o for o in rows if o is not t and t in rows]
+        rivals = [o for o in rows if o is not t and not (t.joins or t.after)]
         opens = next((o.name for o in rivals if t.opens and o.opens == t.opens), None)
         parted = opens is None or any(o.before for o in [t, *rivals] if o.opens == t.opens)
         text = f"opens {t.opens!r}, as {opens} does: nothing says where each of them is written"

@@ -23,6 +23,7 @@ from mypt_spec.dialect import grammar_root
 from mypt_spec.rules import FAMILIES
 from mypt_spec.rules.reference import reference
 from mypt_spec.states import open_blocks
+from mypt_spec.table_file import TomlFile
 
 ROOT = Path(__file__).parent.parent
 TABLES = (
@@ -35,6 +36,7 @@ TABLES = (
     "mypt_records/checks/control.toml",
     "mypt_records/content.toml",
     "mypt_records/private.toml",
+    "mypt_records/shapes/other.toml",
     "mypt_records/traces.toml",
     "mypt_records/written.toml",
     "mypt_spec/bodies/messages.toml",
@@ -65,8 +67,10 @@ def outputs() -> dict[Path, str]:
 
 def tables() -> str:
     """Returns what is in the TOML files that most starts read, by the SHA-256 of their text."""
-    names = "*/tokens.toml", "*/records.toml"
-    of_formats = [path for name in names for path in grammar_root().glob(name)]
+    names = "tokens", "records"
+    of_formats = [path for name in names for path in grammar_root().glob(f"*/{name}.toml")]
+    for path in of_formats:
+        TomlFile(str(path)).checked(path.read_text(encoding="utf-8"), path.stem)
     files = [*map(ROOT.joinpath, TABLES), *of_formats]
     texts = [path.read_text(encoding="utf-8") for path in files]
     rows = {sha256(text.encode()).hexdigest(): tomllib.loads(text) for text in texts}

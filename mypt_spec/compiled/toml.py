@@ -19,11 +19,16 @@ def _copies() -> dict[str, str]:
     return {digest: data for digest, _, data in (line.partition(" ") for line in lines)}
 
 
+def copy_of(text: str) -> Any:
+    """Returns the data in a text of TOML that has a copy; None for another."""
+    copy = _copies().get(sha256(text.encode()).hexdigest())
+    return None if copy is None else json.loads(copy)
+
+
 def loads(text: str) -> dict[str, Any]:
     """Returns the data in a text of TOML. Raises ValueError, and RecursionError."""
-    copy = _copies().get(sha256(text.encode()).hexdigest())
-    if copy is not None:
-        data: dict[str, Any] = json.loads(copy)
+    data: dict[str, Any] | None = copy_of(text)
+    if data is not None:
         return data
     import tomllib
 
