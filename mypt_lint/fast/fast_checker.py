@@ -1,27 +1,46 @@
 """Finds in blocks of lines what a Checker finds in each line, by the filter and the cache."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from functools import cached_property
+from io import BytesIO
+from typing import TYPE_CHECKING
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.fast.clean_filter import CleanFilter
+
+if TYPE_CHECKING:
+    from mypt_lint.fast.clean_filter import CleanFilter
+
+FEW = 1 << 14  # bytes that the checker reads in less time than the filter takes to load
 
 
 class FastChecker:
-    """A checker with what it remembers of the lines so far; belongs to one thread."""
+    """A checker with what it remembers of the lines so far; belongs to one thread.
 
-    def __init__(self, checker: Checker) -> None:
-        self.checker = checker
-        self.clean_filter = CleanFilter(checker)
-        self._line: Callable[..., list[Diagnostic]] = checker.line
-        # What the template of a model makes of a text is no matter of its skeleton.
-        if checker.shape and not checker.by_model:
-            # Records of a dialect need none of it.
-            from mypt_lint.fast.findings_cache import FindingsCache
+    The checker alone reads the first bytes, up to `few`.
+    """
 
-            self._line = FindingsCache(checker).line
+    def __init__(self, checker: Checker, *, few: int = 0) -> None:
+        self.checker, self.few = checker, few
         clean_chats = getattr(checker.by_model, "clean_chats", None)
         self.by_model = clean_chats(checker) if clean_chats else None
+
+    @cached_property
+    def clean_filter(self) -> CleanFilter:
+        from mypt_lint.fast.clean_filter import CleanFilter
+
+        return CleanFilter(self.checker)
+
+    @cached_property
+    def _line(self) -> Callable[..., list[Diagnostic]]:
+        # What the template of a model makes of a text is no matter of its skeleton.
+        if not self.checker.shape or self.checker.by_model:
+            return self.checker.line
+        from mypt_lint.fast.findings_cache import FindingsCache
+
+        return FindingsCache(self.checker).line
 
     def block(
         self, data: bytes, *, row: int, filename: str
@@ -30,7 +49,13 @@ class FastChecker:
 
         `row` is that of its first line.
         """
-        count, doubtful = self.clean_filter.unproved(data)
+        self.few -= len(data)
+        if self.few > 0:
+            lines = BytesIO(data).readlines()
+            count, doubtful = len(lines), [(i, x.removesuffix(b"\n")) for i, x in enumerate(lines)]
+            check = self.checker.line
+        else:
+            (count, doubtful), check = self.clean_filter.unproved(data), self._line
         clean = self.by_model.placed([raw for _, raw in doubtful]) if self.by_model else ()
         out: list[tuple[bytes, list[Diagnostic]]] = []
         last: bytes | None = None
@@ -43,7 +68,7 @@ class FastChecker:
                     chat.findings, raw, row=row + i, filename=filename, unique=True
                 )
             else:
-                items = self._line(raw, row=row + i, filename=filename)
+                items = check(raw, row=row + i, filename=filename)
             out.append((raw, items))
             last = raw if row + i > 1 else None  # a byte order mark counts in the first row only
         return count, out

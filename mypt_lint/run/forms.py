@@ -4,10 +4,9 @@ A column of a table has one type, so `datasets` and Parquet refuse such a file. 
 bytes show where a form may be; only that line is decoded.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
-
-import msgspec
 
 from mypt_cli.jsonl.blocks import Block
 
@@ -49,7 +48,7 @@ def _line(data: bytes, key: str, of_type: type, spelling: str) -> int:
 def _values(line: bytes, key: str) -> list[Any]:
     """Returns the tools of a record, or the arguments of its calls; none where it has others."""
     try:
-        record = msgspec.json.decode(line)
+        record = json.loads(line)
         if key == "tools":
             return [record[key]]
         lists = [some for some in record.values() if isinstance(some, list)]

@@ -14,8 +14,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Summary
 from mypt_lint.check.file_faults import BLOCK, broken_off, ending, too_long, whole_text
 from mypt_lint.check.origins import placed
-from mypt_lint.check.profiler import profiled
-from mypt_lint.fast.fast_checker import FastChecker
+from mypt_lint.fast.fast_checker import FEW, FastChecker
 from mypt_lint.run.chunk import FAR, FORMS, ONE_LABEL, Chunk, hold, labels, once
 from mypt_lint.run.forms import forms
 from mypt_spec.findings import Finding
@@ -27,7 +26,7 @@ def run(checker: Checker, sources: list[Source], kind: str) -> Iterator[Chunk]:
 
 
 def _run(checker: Checker, sources: list[Source], kind: str) -> Iterator[Chunk]:
-    fast = FastChecker(checker)
+    fast = FastChecker(checker, few=FEW)
     for source in sources:
         if kind in ("record", "rows") or (kind == "generation" and _is_jsonl(source.path)):
             yield from check_lines(fast, source, kind=kind)
@@ -84,6 +83,8 @@ def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> 
     if kind == "record":
         chunk.summary.units, results = fast.block(data, row=row, filename=path)
         if checker.profiled:
+            from mypt_lint.check.profiler import profiled
+
             chunk.summary.profile = profiled(checker, data.split(b"\n"))
     else:
         from mypt_lint.check import texts

@@ -17,6 +17,7 @@ from mypt_cli.jsonl.blocks import STDIN, Source
 from mypt_cli.jsonl.paths import expand
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.run import parallel, runner
 from mypt_lint.run.parallel import check_sources
 from tests.support.build import assistant, chat, native, user
@@ -47,6 +48,17 @@ def test_equal_lines_in_a_row_are_checked_once(monkeypatch: pytest.MonkeyPatch) 
     data = b"\n".join([*lines, b""])
     assert list(check_bytes(CHECKER, data, "f")) == want
     assert len(calls) <= 6
+
+
+def test_the_first_lines_are_checked_as_all_others() -> None:
+    """The filter of clean lines is loaded for the bytes beyond the first."""
+    block = b"\n".join([line(1), b"{", b"", line(2, more="x"), b"{}\r", line(3), b""])
+    first, later = FastChecker(CHECKER, few=len(block) + 1), FastChecker(CHECKER)
+    for row in (1, 8, 15):
+        here, there = (fast.block(block, row=row, filename="f") for fast in (first, later))
+        assert here[0] == there[0] == 6
+        assert [pair for pair in here[1] if pair[1]] == [pair for pair in there[1] if pair[1]]
+        assert ("clean_filter" in vars(first)) is (row > 1)
 
 
 def test_options_that_are_no_utf8_are_an_error_of_the_line() -> None:
