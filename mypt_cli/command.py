@@ -6,8 +6,9 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from mypt_cli.errors import UsageError, nearest
 from mypt_cli.parser import Parser
@@ -18,8 +19,7 @@ FAILED, INTERRUPTED = 2, 130
 _OURS = "mypt_"  # modules whose exceptions carry a message for people
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A command. Called with words (without them, those of the command line), it runs.
 
     `options` adds its options to a parser, and `body` does what they say and returns the exit
@@ -37,9 +37,8 @@ class Command:
     file: str
     options: Callable[[Parser], None]
     body: Callable[[Namespace], int | None]
-    _: KW_ONLY
     quiet: str = "no progress, no summary"
-    subcommands: Mapping[str, str] = field(default_factory=dict)
+    subcommands: Mapping[str, str] = MappingProxyType({})
     subcommand: Callable[[str], Command] | None = None
     errors: tuple[type[Exception], ...] = ()
     interrupted: str = "interrupted"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -79,6 +78,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Lays out help in at most 100 cells; the usage names only what must be given."""
 
     def __init__(self, prog: str) -> None:
+        import shutil  # a run that prints no help needs none of it
+
         width = min(shutil.get_terminal_size().columns - 2, _WIDTH)
         super().__init__(f"{prog} [OPTION ...]", width=width)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from mypt_cli.atomic import replacing
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import refuse_pipe
 from mypt_lint.check.diagnostic import Diagnostic
@@ -114,6 +113,8 @@ def write(path: str, keys: Iterable[Key]) -> None:
     for key in keys:
         episodes.setdefault(key.episode, []).append(f"{key.code} {key.pointer}")
     lines = [[episode, sorted(set(entries))] for episode, entries in sorted(episodes.items())]
+    from mypt_cli.atomic import replacing
+
     try:
         with replacing(path) as out:
             for line in [{_HEAD: VERSION}, *lines]:
