@@ -4,11 +4,13 @@ import os
 import re
 from collections.abc import Callable
 
+from mypt_spec.memo import lazy_re
+
 BUCKETS = ("s3", "gs", "az")
 SCHEMES = (*BUCKETS, "http", "https")
-_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://([^/?#]*)/*([^?#]*)(\?[^#]*)?(#.*)?\Z", re.DOTALL)
-_HUB = re.compile(r"hf://(datasets/)?((?!datasets/)[^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", re.IGNORECASE)
-_WILD = re.compile(r"[*?\[]")
+_URL = lazy_re(r"([a-zA-Z][a-zA-Z0-9+.-]+)://([^/?#]*)/*([^?#]*)(\?[^#]*)?(#.*)?\Z", re.DOTALL)
+_HUB = lazy_re(r"hf://(datasets/)?((?!datasets/)[^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", re.IGNORECASE)
+_WILD = lazy_re(r"[*?\[]")
 
 
 def is_url(path: str) -> bool:

@@ -23,6 +23,7 @@ from mypt_records.reading import Reader
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding
+from mypt_spec.memo import lazy_re
 
 CALLS, THOUGHTS = "call", "think"  # steps that may be read, where the target has them
 BETWEEN = load(Path(__file__).with_suffix(".toml"))
@@ -32,14 +33,14 @@ CALL, THOUGHT_TAGS = BETWEEN["call"][0], BETWEEN["thought"]
 def _between(kind: str, inside: str = "(.*?)") -> re.Pattern[str]:
     """Returns what finds the text between the tags of a kind, without line ends around it."""
     opening, closing = map(re.escape, BETWEEN[kind])
-    return re.compile(rf"{opening}{inside}{closing}".replace("OPENING", opening), re.DOTALL)
+    return lazy_re(rf"{opening}{inside}{closing}".replace("OPENING", opening), re.DOTALL)
 
 
 _CALL, _TOOLS = _between("call"), _between("tools")
 _RESULT = _between("result", r"\n?(.*?)\n?")
 _THOUGHT = _between("thought", r"\n?((?:(?!OPENING).)*?)\n?")
-_BRACKETS = re.compile(r"\s*\[\s*[A-Za-z_][^\[\](){}\"']*\(.*\)\s*\]\s*\Z", re.DOTALL)
-_NAME = re.compile(r"(?<=[\[,])\s*([A-Za-z_][^\[\](){},\"'=]*)\(")
+_BRACKETS = lazy_re(r"\s*\[\s*[A-Za-z_][^\[\](){}\"']*\(.*\)\s*\]\s*\Z", re.DOTALL)
+_NAME = lazy_re(r"(?<=[\[,])\s*([A-Za-z_][^\[\](){},\"'=]*)\(")
 
 
 def _needles() -> Iterator[Needle]:

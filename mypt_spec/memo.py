@@ -10,9 +10,10 @@ ordinary dict, so that reading is as fast as it can be. Only `keep` writes to it
 {1: 1, 2: 4}
 """
 
+import re
 from itertools import islice
 from sys import maxsize
-from typing import Generic, TypeVar
+from typing import Any, AnyStr, Generic, TypeVar, cast
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -71,3 +72,21 @@ class Memo(Generic[_K, _V]):
         self.entries.clear()
         self._sizes.clear()
         self.size = 0
+
+
+class _Uncompiled:
+    def __init__(self, pattern: str | bytes, flags: int) -> None:
+        self.pattern, self.flags = pattern, flags
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(re.compile(self.pattern, self.flags), name)
+        setattr(self, name, method)  # so this is asked only once
+        return method
+
+
+def lazy_re(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Returns what has the methods of `re.compile`, which is called at their first use.
+
+    It is for constants of modules: a run needs few of those that it imports.
+    """
+    return cast("re.Pattern[AnyStr]", _Uncompiled(pattern, flags))

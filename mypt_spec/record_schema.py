@@ -31,7 +31,6 @@ True
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +48,7 @@ from mypt_spec.bodies.strict_json import (
 from mypt_spec.compiled.toml import load
 from mypt_spec.extra_keys import is_metadata, noted
 from mypt_spec.findings import Finding, Fix, closest
+from mypt_spec.memo import lazy_re
 
 HELP: dict[str, str] = load(Path(__file__).with_name("bodies") / "messages.toml")["faults"]
 STRING, NAME, OBJECT = "string", "name", "object"
@@ -64,7 +64,7 @@ _SAMPLES = {
     LANGUAGE: '"en"', BOOLEAN: "true", INTEGER: "1",
 }  # fmt: skip
 _PLAIN = (STRING, NAME, OBJECT, LIST)  # a value of the right type needs no further check
-LANGUAGE_TAG = re.compile(  # BCP 47
+LANGUAGE_TAG = lazy_re(  # BCP 47
     r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+"
 )
 ROLE = "role"

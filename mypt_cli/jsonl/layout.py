@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from mypt_cli.jsonl.line import BOM
 from mypt_spec.compiled.toml import load
+from mypt_spec.memo import lazy_re
 
 Kind = Literal["lines", "array", "object", "parquet", "events", "other"]
 HEAD = 1 << 16  # bytes looked at
@@ -28,10 +29,10 @@ _STRING = r'"(?:[^"\\\n]|\\["\\/bfnrt])*+"'
 _WRAPPED = re.compile(  # the first key of an object that holds objects, after keys of plain values
     rf"\s*\{{\s*(?:{_STRING}\s*:\s*(?:{_STRING}|[-+.\w]++)\s*,\s*)*+({_STRING})\s*:\s*\[\s*(?=\{{)"
 )
-_MEMBER = re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*')
+_MEMBER = lazy_re(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 # A line that ends at the opening of an object or array, or after a key: no record ends there.
-_OPEN_LINE = re.compile(r'\s*\{\s*(?:"(?:[^"\\]|\\.)*"\s*:\s*(?:[\[{]\s*)*)?\Z')
-_JSON_LINE = re.compile(rb"""^[ \t\0]*(?:\{\s*["'\n\0]|\[\s*[\["{\n])""", re.MULTILINE)
+_OPEN_LINE = lazy_re(r'\s*\{\s*(?:"(?:[^"\\]|\\.)*"\s*:\s*(?:[\[{]\s*)*)?\Z')
+_JSON_LINE = lazy_re(rb"""^[ \t\0]*(?:\{\s*["'\n\0]|\[\s*[\["{\n])""", re.MULTILINE)
 _AFTER = {"{": ('"',), "[": ("{", '"'), ":": ('"', "[", "{")}
 # Keys of records as they are published, and the types of their values. A message has none of them.
 _RECORD_KEYS: dict[str, type | tuple[type, ...]] = {

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.findings import Finding, Fix
+from mypt_spec.memo import lazy_re
 from mypt_spec.record_schema import HELP
 
 BOM = b"\xef\xbb\xbf"
@@ -24,7 +25,7 @@ class Spot(NamedTuple):
 
 
 # Legal inside of a JSON string; many readers of lines cut there all the same.
-_SEPARATOR = re.compile("[\u2028\u2029\x85]")
+_SEPARATOR = lazy_re("[\u2028\u2029\x85]")
 _UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|\0?[\t -~]\0(?:[\t -~]\0?|\Z)|\0\Z")
 IS_UTF16 = "the line is UTF-16, expected UTF-8"
 FROM_UTF16 = (

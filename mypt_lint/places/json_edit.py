@@ -7,7 +7,6 @@ added there) its spelling.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -16,12 +15,13 @@ from mypt_lint.places.positions import Places, StringColumns
 from mypt_spec.bodies.members import Member
 from mypt_spec.bodies.strict_json import escape, faults, loads, unescape, value_at
 from mypt_spec.findings import Fix
+from mypt_spec.memo import lazy_re
 from mypt_spec.patch import apply, in_common
 
 _Edit = tuple[int, int, str]  # from column and to column, and the new text
-_STRING = re.compile(r'("(?:[^"\\]|\\.)*+")(\s*:)?')  # and what follows a key
-_COMMA = re.compile(r'[}\]"0-9el],( ?)[-"{\[0-9tfn]')
-_COLON = re.compile(r'":( ?)["{\[0-9tfn-]')
+_STRING = lazy_re(r'("(?:[^"\\]|\\.)*+")(\s*:)?')  # and what follows a key
+_COMMA = lazy_re(r'[}\]"0-9el],( ?)[-"{\[0-9tfn]')
+_COLON = lazy_re(r'":( ?)["{\[0-9tfn-]')
 
 
 def edited(line: str, fix: Fix) -> str:

@@ -15,8 +15,9 @@ from bisect import bisect_left
 
 from mypt_spec.bodies.members import Member, Members
 from mypt_spec.bodies.strict_json import unescape
+from mypt_spec.memo import lazy_re
 
-_ESCAPE = re.compile(
+_ESCAPE = lazy_re(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
 )
 

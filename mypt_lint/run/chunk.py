@@ -7,7 +7,6 @@ over the same sources, as if there had been one; it holds at most one chunk of e
 
 from __future__ import annotations
 
-import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from mypt_cli.words import counted
 from mypt_lint.check.baseline import Key, keys
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_spec.findings import Finding, regraded
+from mypt_spec.memo import lazy_re
 
 FAR = 1 << 48  # rows of a range count from here, so that none is taken for the file's first
 METADATA, MIXED, ONE_LABEL, UNREAD = "MYP112", "MYP113", "MYP611", "MYP018"
@@ -29,7 +29,7 @@ OF_THE_FILE = frozenset({
 _MILD = dict.fromkeys(("MYP214", "MYP259", "MYP301", "MYP314", "MYP351", "MYP609"), ("info",)) | {
     "MYP010": ("info", "warning")
 }  # once a file where their severity is one of these
-_LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
+_LABEL = lazy_re(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
 # Findings about a file: the line at which they are shown is not faulty because of them.
 _NOT_OF_A_LINE = frozenset({"MYP010", "MYP012", "MYP013", METADATA, ONE_LABEL, FORMS})

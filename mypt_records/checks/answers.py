@@ -13,18 +13,19 @@ from mypt_records.patterns import first
 from mypt_records.prefilter import prefilter
 from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding
+from mypt_spec.memo import lazy_re
 
 _FEW = 10  # punctuation marks, and characters of the end of an answer
 COPY = 20  # the least characters of a copy, of several words
 _MARKS = ".,!?"
-_ONLY_MARKS = re.compile(f"[{_MARKS}][{_MARKS}\\s]+")
+_ONLY_MARKS = lazy_re(f"[{_MARKS}][{_MARKS}\\s]+")
 _ENDS, _SCRIPTS = load(Path(__file__).with_name("answers.toml")).values()
 _BEFORE = f"{ascii_letters}{digits})"  # a comma
 _CUT = re.compile(rf"(?:[{_BEFORE}],| (?:{'|'.join(_ENDS)}))\Z")
 # A line that opens a block, and may say of which language it is, or one that closes it.
 _CODE = "python|py|javascript|js|typescript|java|cpp|go|rust|ruby|php|sql|html|css|bash|sh|json"
-_FENCE = re.compile(rf"^[ \t>*+\d.-]*```(?:[ \t]*({_CODE})[ \t\r]*$)?", re.MULTILINE)
-_NESTED = re.compile("```(?i:markdown|md)\\b")  # where fences may be inside of a block
+_FENCE = lazy_re(rf"^[ \t>*+\d.-]*```(?:[ \t]*({_CODE})[ \t\r]*$)?", re.MULTILINE)
+_NESTED = lazy_re("```(?i:markdown|md)\\b")  # where fences may be inside of a block
 _END, _WORDS = 150, re.compile(r"(?:(?<= )[A-Za-z',’-]+ ){9}[a-z]+\Z")  # characters; of prose
 _LONG = 100  # characters of a question that an answer may begin with
 _LETTERS = 20  # of the script, at the least

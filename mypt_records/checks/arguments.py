@@ -15,18 +15,19 @@ from mypt_records.reading import closest_key
 from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError, unnamed
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, faults, loads
 from mypt_spec.findings import Finding, regraded
+from mypt_spec.memo import lazy_re
 
 # What stands for a value in the notation of templates and forms; of "<city>", the name is compared.
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_re(
     r" *(?:\{\{[^{}\n\"]{1,40}\}\}|\$\{\w{1,40}\}|[<\[](?P<name>[A-Za-z][\w -]{0,40})[>\]]"
     r"|<?(?i:your)[_-](?i:\w*_)?(?i:key|token|password|id|secret)>?) *"
 )
-_NEEDED = re.compile(
+_NEEDED = lazy_re(
     r"(?:^|_|(?<=[a-z])(?=[A-Z]))(?i:city|location|address|country|name|id|email|url|symbol|ticker|date|time"
     r"|user|username|product|phone|number|amount|currency|language)s?$"
 )  # names of arguments that say nothing where they are empty
 # The same, or more, in JSON that is written without blanks.
-ODD_ARGUMENT = re.compile(
+ODD_ARGUMENT = lazy_re(
     rb':"(?:(?: |\\[nrt])*"'
     rb'| *(?:\{\{[^{}"]*\}\}|\$\{|[<\[][A-Za-z][^<>"]*[>\]] *"|<?[yY][oO][uU][rR][_-]))'
 )

@@ -10,6 +10,7 @@ from mypt_records.checks.registry import check
 from mypt_records.fixes import replaced
 from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding, Fix, regraded
+from mypt_spec.memo import lazy_re
 
 # Patterns that are strings are compiled when a text has characters beyond ASCII.
 # What the bytes 0x80 to 0xbf of UTF-8 become, read as Windows-1252 or Latin-1.
@@ -37,7 +38,7 @@ CONTROL = "[\0-\x08\x0b\x0c\x0e-\x1f\x7f]"
 # An escape sequence of a terminal, or one control character.
 _CONTROL = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL}")
 # Of commands such as \frac, read as escapes.
-_LETTERS = re.compile("\a(?=lpha|pprox)|\b(?=eta|inom|oldsymbol)|\f(?=rac|orall)|\v(?=ec|arphi)")
+_LETTERS = lazy_re("\a(?=lpha|pprox)|\b(?=eta|inom|oldsymbol)|\f(?=rac|orall)|\v(?=ec|arphi)")
 # Sequences that have lost their first character, and characters that a font or a program has made
 # up, such as those of Wingdings; the last of these is Apple's.
 _STRAY = re.compile(
@@ -51,12 +52,12 @@ _MIXED = (
     f"(?<!\\w)(?=[A-Za-z{_ALIKE}]*[{_ALIKE}][a-z])(?=[A-Za-z{_ALIKE}]*[A-Za-z])"
     f"[A-Za-z{_ALIKE}]{{3,}}(?!\\w)"
 )
-_ACCENT = re.compile("[A-Za-z][\u0300-\u036f]")
-_ACCENTS = re.compile("[\u0300-\u036f]{9}")  # a text that plays with these is left as it is
+_ACCENT = lazy_re("[A-Za-z][\u0300-\u036f]")
+_ACCENTS = lazy_re("[\u0300-\u036f]{9}")  # a text that plays with these is left as it is
 _WORDS = 3  # of such words, at the least
 _CP1252 = {i: bytes([i]).decode("cp1252", "ignore") for i in range(0x80, 0xA0)}
 _BYTES = {chr(i): i for i in range(0x80, 0x100)} | {char: i for i, char in _CP1252.items() if char}
-_RUN = re.compile("[" + "".join(map(re.escape, _BYTES)) + "]{2,}")
+_RUN = lazy_re("[" + "".join(map(re.escape, _BYTES)) + "]{2,}")
 _ROUNDS = 3  # times that a text was read in the wrong encoding
 # Scripts that are written from right to left, or join letters, or do not part words.
 _NEEDS = "[\u0590-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc]"

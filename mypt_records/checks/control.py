@@ -13,17 +13,16 @@ from mypt_records.fixes import replaced
 from mypt_records.prefilter import prefilter
 from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding, Fix, regraded
+from mypt_spec.memo import lazy_re
 
 _MOST = 5  # findings about one text
-_STRIKE = re.compile(r"<s[ >]")  # of HTML and SSML, which `</s>` closes
+_STRIKE = lazy_re(r"<s[ >]")  # of HTML and SSML, which `</s>` closes
 # Tags of no known format, and known ones with spaces in them; those of places in an image are text.
-_UNKNOWN = re.compile(
-    r"<\| ?(?!box_|quad_|object_ref|ref|det|point)([A-Za-z]\w{1,40}) ?\|>", re.ASCII
-)
+_UNKNOWN = lazy_re(r"<\| ?(?!box_|quad_|object_ref|ref|det|point)([A-Za-z]\w{1,40}) ?\|>", re.ASCII)
 _THOUGHT = re.compile(r"\s*(?P<tag><think>).*?</think>", re.DOTALL)
 _OPENED = re.compile(r"<think(ing)?>\s*\Z")  # at the end of a prompt: the answer closes it
 _HINT = "remove it, or escape it: as a special token it ends the text, or begins another message"
-_BEGINNING = re.compile(r"\s*(<s>|<bos>)?\s*")
+_BEGINNING = lazy_re(r"\s*(<s>|<bos>)?\s*")
 # Where no template adds a stop token, this one alone teaches the model to stop: the fix is unsafe.
 _CUT = "cut it off, if your template ends messages itself"
 _RAW = "right if the trainer adds no stop token to an answer, and no template renders it"

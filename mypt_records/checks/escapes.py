@@ -8,13 +8,14 @@ from mypt_records.checks.registry import check
 from mypt_records.patterns import first
 from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding
+from mypt_spec.memo import lazy_re
 
-_CODE = re.compile(r"[`{}<>;]|\w\([\"']|\\[a-mo-z]|[A-Z]:\\")
+_CODE = lazy_re(r"[`{}<>;]|\w\([\"']|\\[a-mo-z]|[A-Z]:\\")
 # "\nabla" and "\nu" are commands of LaTeX, so no small letter follows.
-_LINE_END = re.compile(r"(?<=[\w.,:;!?)*])(?:\\r)?(?:\\n)+(?=[\sA-Z0-9*#-]|\Z)")
-_ENTITY = re.compile(r"&(?:quot|amp|#39|#x27);|&amp;(?:amp|quot|lt|gt|#39);")
-_TWICE = re.compile("&amp;(?:amp|quot|lt|gt|#39);")  # "&lt;" is how HTML writes a sign
-_ANY = re.compile(r"&(?:amp;)?#?\w+;")
+_LINE_END = lazy_re(r"(?<=[\w.,:;!?)*])(?:\\r)?(?:\\n)+(?=[\sA-Z0-9*#-]|\Z)")
+_ENTITY = lazy_re(r"&(?:quot|amp|#39|#x27);|&amp;(?:amp|quot|lt|gt|#39);")
+_TWICE = lazy_re("&amp;(?:amp|quot|lt|gt|#39);")  # "&lt;" is how HTML writes a sign
+_ANY = lazy_re(r"&(?:amp;)?#?\w+;")
 _NEXT = "".join(map(chr, range(128)))
 
 

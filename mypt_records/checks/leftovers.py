@@ -13,9 +13,10 @@ from mypt_records.checks.registry import check
 from mypt_records.patterns import has
 from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding
+from mypt_spec.memo import lazy_re
 
 # A set in mathematics has letters in braces, and LaTeX the argument of a command.
-_NAME = re.compile(
+_NAME = lazy_re(
     r"\{\{ ?[A-Za-z_]{2,30} ?\}\}|\$\{[a-z][A-Za-z_]{1,29}\}"
     r"|(?<![{$\w\\}\])^=/\"'])\{[a-z]{2,20}(?:_[a-z]{2,20}){0,3}\}(?![}{\[(^/\"'])"
 )

@@ -4,7 +4,6 @@ Where calls and results have ids, the ids decide; elsewhere a result belongs to 
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,22 +13,23 @@ from mypt_records.chat import Call, Chat, Message
 from mypt_records.checks.registry import check, once_per_chat
 from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding, regraded
+from mypt_spec.memo import lazy_re
 
-_CUT = re.compile(r'\{\s*"|\[\s*\{')  # the beginning of JSON
-_PYTHON = re.compile(r"\[?\{'[^'\n]{1,60}': ")
+_CUT = lazy_re(r'\{\s*"|\[\s*\{')  # the beginning of JSON
+_PYTHON = lazy_re(r"\[?\{'[^'\n]{1,60}': ")
 _OBJECT = "[object Object]"
 # A program may say at the end that it has left something out.
-_SHORTENED = re.compile(r"(?i:truncat|omitted|\.\.\.|…|\bmore\b)")
+_SHORTENED = lazy_re(r"(?i:truncat|omitted|\.\.\.|…|\bmore\b)")
 _END = 60  # characters
 # Tools that show a part of a file, or what a program printed.
-_SHOWS = re.compile(
+_SHOWS = lazy_re(
     r"(?:^|[_.-]|(?<=[a-z])(?=[A-Z]))(?i:i?python|code|exec|bash|shell|terminal|command|cmd|run|read"
     r"|view|open|files?|fetch|browse|head|tail|grep|jupyter|repl|notebook|editor|logs?)(?![a-z])"
 )
 _decode = json.JSONDecoder(strict=False).raw_decode
 _LISTED = "/tool_calls/"  # in the pointer of a call that is no text
 # An id that no counter made: letters after digits, such as `call_9xK2p0Qd`.
-_RANDOM = re.compile(
+_RANDOM = lazy_re(
     r"(?:[A-Za-z]+[-_])*(?=[A-Za-z0-9-]{8})[A-Za-z0-9-]*\d[A-Za-z0-9-]*[A-Za-z][A-Za-z0-9-]*"
 )
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from mypt_records.chat import Chat
 from mypt_records.reading import Reader
+from mypt_spec.memo import lazy_re
 
 ABOUT = "plain texts without tags (text)"
 PROMPT = ""
 TOP = frozenset({"text", "language"})
-_UNANSWERED = re.compile(r"^#{1,4} ?(?:Response|Answer|Output|Assistant) ?:\s*\Z", re.MULTILINE)
+_UNANSWERED = lazy_re(r"^#{1,4} ?(?:Response|Answer|Output|Assistant) ?:\s*\Z", re.MULTILINE)
 
 
 def fit(record: dict[str, Any]) -> int:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from mypt_spec.bodies.strict_json import Fault, canonical, loads
+from mypt_spec.memo import lazy_re
 
 NO_JSON = ("tagged", "bare_keys", "keywords")  # kinds of body
 ALONE = ("arguments", "bare_keys")  # arguments, with the name in the tag
@@ -16,7 +17,7 @@ _NO_VALUE = "not written with values that can be arguments"
 _STRING = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
 # A word or a string of Python, with the escapes of `repr`.
 _ESCAPED = r"\\(?:[\\'\"nrt]|x[\da-f]{2}|u[\da-f]{4}|U00(?:0[\da-f]|10)[\da-f]{4})"
-_PYTHON = re.compile(
+_PYTHON = lazy_re(
     rf"""'(?:[^'\\\n]|{_ESCAPED})*'|"(?:[^"\\\n]|{_ESCAPED})*"|\b(?:True|False|None)\b"""
 )
 _KEY = r'[^\s{}\[\],:"](?:[^{}\[\],:"]*[^\s{}\[\],:"])?'  # of `BareKeys`

@@ -17,6 +17,7 @@ from mypt_spec.bodies.strict_json import DefinitionsError, a_kind_of, canonical,
 from mypt_spec.bodies.tagged import function_of
 from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
+from mypt_spec.memo import lazy_re
 from mypt_spec.table import DEFINITIONS, TOOL_TAGS
 
 WRITTEN = "definitions that a template wrote"
@@ -27,7 +28,7 @@ _BLANK_LINE = "\n\n"  # after each definition before a question
 _IN_QUESTION = "{tool:4}" + _BLANK_LINE
 _JSON = {"tool_lines": "{tool}\n", "tool_list": "[{tool}]"}  # other names of kinds in braces
 # In an array or not, what of a tool, indented by so many spaces or compact, what is between two.
-_PATTERN = re.compile(r"(\[)?\{(tool|function)(?::(compact|[1-8]))?\}((?(1)\]|.*))", re.DOTALL)
+_PATTERN = lazy_re(r"(\[)?\{(tool|function)(?::(compact|[1-8]))?\}((?(1)\]|.*))", re.DOTALL)
 _READERS = {"namespace": read_namespace, "signatures": read_signatures}
 _READERS |= dict.fromkeys(TOOL_TAGS, read_tool_tags)
 _scan = json.JSONDecoder().raw_decode

@@ -32,15 +32,16 @@ from mypt_spec.bodies.tagged import Types, read_tagged, typed, types_of, write_t
 from mypt_spec.compiled.toml import load
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
+from mypt_spec.memo import lazy_re
 from mypt_spec.table import CALLS, LISTS, Terminal, TokenTable
 
 NAME = "name"
 ID = "id"
-_NAME_KEY = re.compile(f"{NAME}_*")
+_NAME_KEY = lazy_re(f"{NAME}_*")
 _DUPLICATE = 'the key "name" occurs twice: it is the name of the tool'
 ARGUMENTS = "arguments"
 NO_TYPES: Types = MappingProxyType({})
-IDENT = re.compile(r"[a-zA-Z0-9_\-]+")  # the ids of "functions", which tags of results have, too
+IDENT = lazy_re(r"[a-zA-Z0-9_\-]+")  # the ids of "functions", which tags of results have, too
 # Of a call that is an object of name and arguments: the key of these.
 KEYS = {"function": ARGUMENTS, "parameters": "parameters"}
 _FUNCTION = '{"name": ..., "arguments": {...}}'

@@ -14,14 +14,15 @@ from typing import Any
 from mypt_spec.bodies.signatures import default_of, write_signatures
 from mypt_spec.bodies.strict_json import DefinitionsError, Fault, faults, loads
 from mypt_spec.bodies.typescript import Scanner
+from mypt_spec.memo import lazy_re
 from mypt_spec.patch import in_common
 
 _TYPE = r'(?:string|number|boolean|any|array|object|null)\b|Array<any>|"|\{\n| *// |\n *(?: \||,\n)'
-_FUNCTION = re.compile(r"type (\S+) = \(")
-_CHOICE = re.compile(r'"(.*?)"(?= \| "| \| null|\[\]|,|\)| //|\n|$)')
-_WORD = re.compile(r"Array<any>|(?:string|number|boolean|array|object|null|any)(?![a-z])")
+_FUNCTION = lazy_re(r"type (\S+) = \(")
+_CHOICE = lazy_re(r'"(.*?)"(?= \| "| \| null|\[\]|,|\)| //|\n|$)')
+_WORD = lazy_re(r"Array<any>|(?:string|number|boolean|array|object|null|any)(?![a-z])")
 _KINDS = ("string", "number", "boolean", "array", "object", "null")
-_DEFAULT = re.compile(r"(?:(.*) )?default: (.+)", re.DOTALL)
+_DEFAULT = lazy_re(r"(?:(.*) )?default: (.+)", re.DOTALL)
 
 
 def read_signatures(text: str) -> list[dict[str, Any]]:

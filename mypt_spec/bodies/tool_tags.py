@@ -26,10 +26,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mypt_spec.bodies.strict_json import DefinitionsError, Fault, canonical, faults, loads
+from mypt_spec.memo import lazy_re
 
-_ELEMENT = re.compile(r"\n<([^<>\n]+)>")
+_ELEMENT = lazy_re(r"\n<([^<>\n]+)>")
 _WORDS = {"True": True, "False": False, "None": None}
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_NUMBER = lazy_re(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
 
 def write_tool_tags(

@@ -28,18 +28,19 @@ import re
 from typing import Any
 
 from mypt_spec.bodies.strict_json import DefinitionsError, canonical, faults, strict_value
+from mypt_spec.memo import lazy_re
 
 HEAD, TAIL = "namespace functions {\n\n", "} // namespace functions"
 FUNCTION_KEYS = ("name", "description", "parameters", "strict")
-_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_NAME = lazy_re(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _WORDS = {word: word for word in ("string", "number", "boolean", "null", "object")}
 _WORDS |= {"integer": "number", "array": "any[]"}
 _BASES = {word: kind for kind, word in _WORDS.items() if kind != "integer"}
 _BASE = re.compile(r"any\[\]|string|number|boolean|null|object")
 _STRING = re.compile(r'("(?:[^"\\]|\\.)*")')
-_TOKEN = re.compile(rf"{_BASE.pattern}|Array<|any|\{{|{_STRING.pattern}")
-_LINE = re.compile(r"//([^\n]*)\n")
-_COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
+_TOKEN = lazy_re(rf"{_BASE.pattern}|Array<|any|\{{|{_STRING.pattern}")
+_LINE = lazy_re(r"//([^\n]*)\n")
+_COMMENT = lazy_re(r"/\*(.*?)\*/", re.DOTALL)
 
 
 def write_namespace(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:

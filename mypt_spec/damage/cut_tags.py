@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Event, Place
+from mypt_spec.memo import lazy_re
 from mypt_spec.states import before_tag, open_blocks
 from mypt_spec.table import TEXT, Terminal, TokenTable
 
@@ -224,7 +225,7 @@ def _span(event: Event) -> tuple[int, int]:
     return event.at.span or (0, 0)
 
 
-STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
+STRINGS = lazy_re(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
 
 
 def in_string(text: str) -> bool:

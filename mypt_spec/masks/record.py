@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mypt_spec.episode import Event, Message, blocks_of
+from mypt_spec.memo import lazy_re
 from mypt_spec.record_schema import PARTS, REST, WEIGHT, WEIGHTS
 from mypt_spec.table import TEXT, TokenTable
 
-_MESSAGE = re.compile("(?:/messages/[0-9]+)?")
+_MESSAGE = lazy_re("(?:/messages/[0-9]+)?")
 Cuts = Mapping[int, list[tuple[float, str]]]
 """The number of an event -> its text in pieces, each with its weight."""
 

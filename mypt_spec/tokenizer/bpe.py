@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from mypt_spec.memo import lazy_re
 from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, Vocabulary
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ PLAIN = {
 BETWEEN = "\0"  # of texts that are encoded at once
 _BLANK = r"\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACE = rf"\r\n{_BLANK}"
-_LONG_SPACE = re.compile(f"[{_SPACE}]{{4000,}}")
+_LONG_SPACE = lazy_re(f"[{_SPACE}]{{4000,}}")
 
 
 @cache

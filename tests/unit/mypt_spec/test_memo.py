@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from threading import Thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mypt_spec.memo import Memo
+from mypt_spec.memo import Memo, lazy_re
 
 _CALLS = st.lists(st.tuples(st.text("ab", max_size=6), st.integers(0, 12)), max_size=60)
 
@@ -107,3 +108,13 @@ def test_threads_share_a_memo() -> None:
         thread.join()
     assert wrong == []
     assert len(memo.entries) <= 16 + len(threads)
+
+
+def test_a_regular_expression_is_compiled_at_its_first_use() -> None:
+    broken = lazy_re("(")
+    with pytest.raises(re.error):
+        broken.search("")
+    words = lazy_re("[a-z]+", re.IGNORECASE)
+    assert words.pattern == "[a-z]+"
+    assert words.findall("One two") == words.findall("One two") == ["One", "two"]
+    assert lazy_re(rb"\d").sub(b"", b"a1") == b"a"
