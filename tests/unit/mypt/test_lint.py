@@ -406,11 +406,15 @@ def test_examples_of_the_readme(
 
 
 def test_modules_are_loaded_by_what_needs_them(folder: Path) -> None:
-    """The version loads nothing heavy, a clean file nothing for findings, findings no console."""
+    """The version loads nothing heavy, a clean file nothing for findings, findings no console.
+
+    A few lines need none of what makes many lines fast.
+    """
     (folder / "good.jsonl").write_text(GOOD)
     (folder / "bad.jsonl").write_bytes(record(USER))
     native = lines(chat(user("Hi."), assistant("x" * 400)))[0] + b"\n"
     (folder / "native.jsonl").write_bytes(native * 2000)
+    (folder / "chat.jsonl").write_bytes(native)
     code = f"""{MAIN}
 try:
     main(["--version"])
@@ -426,16 +430,21 @@ print(*sys.modules)
     plain = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
     out = python(code, cwd=folder, env=plain, check=True).stdout.splitlines()
     assert out[0].startswith("mypt-lint ")
-    version, clean, _, plain_chats, *shown, faulty = (line.split() for line in out[1:])
+    version, clean, plain_chats, *shown, faulty = (line.split() for line in out[1:])
     assert not {"torch", "numpy", "lark", "rich", "tiktoken", "msgspec"} & {*version}
     needless = {"torch", "lark", "rich", "tiktoken", "mypt_records.shapes", "mypt_records.checks"}
     assert "mypt.lint.session" in clean
     assert not needless & {*clean}
     late = {"tomllib", "tempfile", "traceback", "mypt_cli.store", "mypt_spec.templates.sandbox"}
     late |= {"mypt_lint.check.texts", "mypt_lint.proposals.candidates", "mypt_lint.fix.files"}
-    assert not late & {*clean}, "a start is to take .2 s"
-    assert sum(name.startswith("mypt") for name in clean) < 190
+    late |= {"shutil", "mypt_lint.check.profile"}
+    many = {"msgspec", "mypt_lint.fast.clean_filter"}
+    few = python(f"{MAIN}\nmain(['chat.jsonl'])\nprint(*sys.modules)", cwd=folder, check=True)
+    for modules, most in (clean, 135), (few.stdout.split(), 170):
+        assert not (late | many) & {*modules}, "a start is to take .2 s"
+        assert sum(name.startswith("mypt") for name in modules) < most
     assert not needless & {*plain_chats}
+    assert many <= {*plain_chats}
     assert any("error[MYP" in line[0] for line in shown if line)
     assert not {"rich.console", "numpy"} & {*faulty}
 
