@@ -555,9 +555,7 @@ def test_a_text_that_is_half_a_tag_when_it_is_stripped_is_looked_at() -> None:
 
 
 CALLING = families()["deepseek-v3.1"]
-NEXT = (
-    '{ special = "<｜tool▁call▁end｜>" }, { special = "<｜tool▁call▁begin｜>" },\n  { attr = "name"'
-)
+NEXT = '{ special = "<｜tool▁call▁end｜>" }, { special = "<｜tool▁call▁begin｜>" }, { attr = "name"'
 
 
 @pytest.mark.parametrize(
