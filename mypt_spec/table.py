@@ -363,7 +363,7 @@ class TokenTable:
     @cached_property
     def followed(self) -> frozenset[str]:
         """Returns the names of terminals that are written otherwise where they follow something."""
-        return frozenset({*self.joined, *(n for n, kind in self.placed if kind == "text")})
+        return frozenset({*self.joined, *(t.joins for t in self.placed.values() if t.joins)})
 
     def join(self, name: str, last: str) -> str:
         """Returns the terminal written for `name` after `last`, a terminal, TEXT or ""."""

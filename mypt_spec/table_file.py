@@ -340,7 +340,7 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
         text = '"before" is of another opening tag of a block: the kind that it begins with, not '
         fine = not t.before or usual.keys() >= {t.opens, t.before}
         need(fine, t.name, f"{text}{t.before!r}")
-        fine = bool(t.joins) or t.after in ("", t.opens) or (t.after,) in (o.ends for o in rows)
+        fine = t.after in ("", "text", t.opens) or (t.after,) in (o.ends for o in rows)
         need(fine, t.name, f'"after" is a block with a closing tag of its own, not {t.after!r}')
         text = '"spelling" of a terminal that joins another has the same attributes'
         need(not t.after or t.patterns == usual[t.opens].patterns, t.name, text)

@@ -316,7 +316,9 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
     fine = late != "ended" or paths["answer"][0] in {t.opens for t in table.resumed.values()}
     need(fine, '"text_after_results"', 'is "ended", and no row "resumes" the block of answers')
     texts = [p.value for t in table.terminals.values() for p in t.spelling if p.kind == "text"]
-    system = system_text_of(source, texts, need)
+    system, strip = system_text_of(source, texts, need), source.get("tools", {}).get("strip", "")
+    need(not (strip and system.question), "[tools]", '"strip" is that of [system], too')
+    system = system._replace(strip=strip or system.strip)
     fine = system.mark in {"", *table.marks}
     need(fine, "[defaults]", f'"without_system": no mark {system.mark!r}')
     return Messages(

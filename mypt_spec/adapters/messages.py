@@ -225,10 +225,11 @@ class Messages(Adapter):
             if message.role == "system" and self.system.question:
                 reader.findings += misplaced_system(reader.at(i, ROLE), i, fronted)
                 continue
-            opener = self._opener(self._piece(message), message.calls, front=i == fronted)
+            told = i == heads and "tools" in record and self.intro > ""
+            opener = self._opener(self._piece(message), message.calls, front=told or i == fronted)
             message = with_moved_weights(message, opener)
             prefix = options = head if i == 0 and message.role == self.options.block else ""
-            if i == heads and "tools" in record and self.intro:
+            if told:
                 prefix = self.intro + tools_in_question(record["tools"], reader)
             elif i == heads:
                 self._add_tools(blocks, record, reader)
@@ -436,6 +437,7 @@ class Messages(Adapter):
                     if piece == "user" and self.intro and not any(m[ROLE] == "user" for m in out):
                         tools, text = definitions.read_indented(text, self.intro, table.literals)
                         top |= {"tools": tools} if tools else {}
+                        fronted = len(out) if tools else fronted
                         types = types_of(tools) if self.tagged else types
                     if piece == "user" and self.system.question:
                         default = self.default_system(tools="tools" in top) * (not out)

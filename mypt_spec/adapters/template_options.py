@@ -118,12 +118,13 @@ class TemplateOptions(NamedTuple):
         """Returns messages of a record without what its options say."""
         if not messages:
             return messages
-        first, last, head = messages[0], messages[-1], self.text(values, tools=tools)
-        if first != {"role": self.block, "content": head}:
+        first, last, bare = messages[0], messages[-1], self.text(values, tools=tools)
+        head = bare
+        if first["role"] == self.block and first != {"role": self.block, "content": bare}:
             head = self.text(values, tools=tools, system=True)
         if head and first["role"] == self.block and first["content"].startswith(head):
             first["content"] = first["content"].removeprefix(head)
-            alone = not first["content"] and first.keys() == {"role", "content"}
+            alone = head == bare and not first["content"] and first.keys() == {"role", "content"}
             messages = messages[1:] if alone else messages
         elif head and self.always:
             raise ValueError(

@@ -52,6 +52,9 @@ def response_template(dialect: Dialect) -> dict[str, Any]:
 def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
     kind = layout.paths["call"][-1]
     field, body = _bounds(kind, dialect), dialect.table.openers[kind].body
+    if layout.paths.get("said", ())[:1] == layout.paths["answer"]:
+        problem = "no response template can read a text beside calls that has a tag"
+        raise ExportError(f"{dialect.name}: {problem}; name servers that need none")
     python = isinstance(body, Keywords) or getattr(body, "null", "null") != "null"
     if python or (isinstance(body, Tags) and (body.wrap or body.python == "values")):
         problem = "no response template can read calls with wrapped strings or Python's words"

