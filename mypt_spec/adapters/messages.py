@@ -289,7 +289,8 @@ class Messages(Adapter):
         shared = self.paths.get("tools", ("",))[0] == self.paths.get(message.role, (None,))[0]
         shared = shared and "tools" in record and not self.system.default_with_tools
         beside = "before the tools" if shared else ""
-        beside = "after that of the options" if options else beside
+        bare = self.options.text(record.get(KEY, {}), tools="tools" in record)  # without a message
+        beside = "after that of the options" if options and options == bare else beside
         beside = beside if self._opener(self._piece(message)).spelling else "without a tag"
         if beside and not self._opener(message.role).stripped(message.content):
             problem = f"an empty text {beside} says nothing and does not come back"
