@@ -126,6 +126,8 @@ def _plan(options: argparse.Namespace) -> Plan:
             report_family(model, say)
         if options.model.lower().endswith(".gguf") and os.path.isfile(options.model):
             say(f"{options.model}: lengths are not checked; its vocabulary needs {lacking()}")
+        if limit := plan.top["max-tokens"]:
+            model.context_length = min(limit, model.context_length or limit)
         plan.by_model = ByModel(model)
     plan.edits = any(name.startswith("sarif") for name in options.format or [plan.top["format"]])
     return plan
@@ -328,7 +330,10 @@ class _Session(NamedTuple):
                         bar.next()
             top = self.plan.top
             overview = judge(total, top.counting, top[MAX_RATE] or ())
-            overview.files = files
+            overview.files = [
+                (path, about if counts.units or not counts.by_severity else "not read", counts)
+                for path, about, counts in files
+            ]
             overview.unchecked = unchecked((g.checker for g in groups if g.kind == "record"), top)
             out.finish(total, overview)
             if options.statistics:

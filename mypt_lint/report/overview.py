@@ -59,13 +59,14 @@ def unchecked(checkers: Iterable[Checker], settings: Settings) -> list[tuple[str
     every = [*checkers]
     by_model = any(c.by_model for c in every)
     bare = any(c.formatless for c in every) and not by_model
-    sized = any(c.limits.max_tokens for c in every) or by_model
+    sized = by_model or any(c.limits.max_tokens and not c.formatless for c in every)
     phased = any(c.dialect.table.phases and not (c.formatless or c.limits.phase) for c in every)
     compared = bool(settings["data-set"])
     rows = (
         (bare, "the format: its structure, token ids and loss mask", "--dialect or --model"),
         (not (bare or by_model), "what the chat template of a model writes", "--model"),
-        (not sized, "records that are longer than the context", "--max-tokens or --model"),
+        (not sized, "records that are longer than the context",
+         "--model, or --dialect and --max-tokens"),
         (phased, "what the curriculum introduces only later", "--phase"),
         (not compared, "duplicates, contradictions, overlap with evaluation data", "--data-set"),
         (not settings["eval-prompts"], "prompts that are reserved for evaluation",
@@ -79,14 +80,15 @@ def file_lines(files: Sequence[tuple[str, str, Summary]]) -> list[str]:
 
     None where all are of one kind, which the run has said already.
     """
-    listed = sorted(files, key=lambda file: (-file[2].faulty, file[0]))[:_LISTED]
-    wide = [
-        max([0, *map(len, column)]) for column in ([f[0] for f in listed], [f[1] for f in listed])
-    ]
-    out = [
-        f"{name:<{wide[0]}}  {about:<{wide[1]}}  {counted(counts.units, counts.unit_name)}, "
-        f"{f'{counts.faulty} faulty' if counts.faulty else 'clean'}"
-        for name, about, counts in listed
-    ]
+    listed = sorted(files, key=lambda f: (-f[2].faulty, f[2].clean > 0, f[0]))[:_LISTED]
+    wide = [max(map(len, column)) for column in list(zip(*listed, strict=True))[:2]]
+    out = [f"{n:<{wide[0]}}  {about:<{wide[1]}}  {_counts(c)}" for n, about, c in listed]
     out += [f"... and {len(files) - _LISTED} more files"] * (len(files) > _LISTED)
     return out if len({about for _, about, _ in files}) > 1 else []
+
+
+def _counts(counts: Summary) -> str:
+    if not counts.units and counts.by_severity:
+        return counted(counts.by_severity.total(), "finding")
+    state = f"{counts.faulty} faulty" if counts.faulty else "clean"
+    return f"{counted(counts.units, counts.unit_name)}, {state}"

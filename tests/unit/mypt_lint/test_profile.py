@@ -55,6 +55,9 @@ def test_records_of_other_tools_are_estimated() -> None:
     assert ["the format: its structure, token ids and loss mask", "--dialect or --model"] in (
         data["unchecked"]
     )
+    length = ["records that are longer than the context", "--model, or --dialect and --max-tokens"]
+    assert length in data["unchecked"]
+    assert length in facts("a.jsonl", "--max-tokens", "9")["unchecked"], "nothing counts tokens"
     data = facts("a.jsonl", "--dialect", "chatml", "--data-set", "--max-tokens", "9")
     assert data["facts"]["share"] > 0
     assert [option for _, option in data["unchecked"]] == ["--model", "--data-set --eval-prompts"]
@@ -95,10 +98,12 @@ def test_the_summary_has_it_too(capsys: pytest.CaptureFixture[str]) -> None:
 def test_files_of_several_kinds_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     write("a.jsonl", *CHATS[:2])
     write("b.jsonl", native(answer="</myPT_user>"), native())
+    Path("c.jsonl").write_bytes(b"PK\3\4")
     main(["."])
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-3:-1] == [
+    assert lines[-4:-1] == [
         "./b.jsonl  mypt records               2 lines, 1 faulty",
+        "./c.jsonl  not read                   1 finding",
         "./a.jsonl  OpenAI records (messages)  2 lines, clean",
     ]
     main(["b.jsonl"])
