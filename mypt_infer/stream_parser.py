@@ -182,7 +182,8 @@ class StreamParser:
                 free = wider.start()
                 break
             after = self._text[match.end() :]
-            longer = any(tail.startswith(after) for tail in self._longer.get(match[0], ()))
+            tails = self._longer.get(match[0], ())
+            longer = any(tail.fullmatch(after, partial=True) for tail in tails)
             if match.partial or longer or self._goes_on(match[0], after):
                 free = match.start()
                 break
@@ -208,27 +209,34 @@ class StreamParser:
 
 
 @lru_cache(32)
-def _patterns(dialect: mypt_spec.Dialect) -> tuple[Any, Any, Any, dict[str, list[str]]]:
+def _patterns(dialect: mypt_spec.Dialect) -> tuple[Any, Any, Any, dict[str, list[Any]]]:
     """Returns what finds the tags of a dialect in a text that goes on.
 
     Patterns, for partial matches, are of all tags, None if each is one id; of tags that hold
     others, such as words that quote one; and of those that are one id. The dictionary maps each tag
-    to what makes it longer, if it comes next; tags of one id are sentinels there.
+    to patterns of what makes it longer, if it comes next; tags of one id are sentinels there.
     """
     import regex  # not loaded for the help of a command
 
-    table, longer = dialect.table, dict[str, list[str]]()
-    spelled = [t.spell((), table.sentinels) for t in table.spellings]
-    for tag, other in product(spelled, spelled):
-        if tag != other and other.startswith(tag) and not other[len(tag) :].isspace():
-            longer.setdefault(tag, []).append(other[len(tag) :])
+    table, longer = dialect.table, dict[str, list[Any]]()
+    rows = [
+        (t, t.spell(tuple((a, "\0") for a in t.patterns), table.sentinels)) for t in table.spellings
+    ]
+    for (_, tag), (other, spelled) in product(rows, rows):
+        tail = spelled[len(tag) :]
+        if tag != spelled and spelled.startswith(tag) and not tail.isspace():
+            values = iter([*other.patterns.values()][tag.count("\0") :])
+            parts = (
+                f"(?:{next(values)})" if p == "\0" else re.escape(p) for p in re.split("(\0)", tail)
+            )
+            longer.setdefault(tag, []).append(regex.compile("".join(parts)))
     kinds = [(t, [p.kind for p in t.spelling[t.led :]]) for t in table.spellings]
     # A search prefers the whole tag that is quoted to the beginning of the one around it.
     around = [t for t, row in kinds if row[0] != "special" and "special" in row]
     is_plain = any([p.kind for p in t.spelling] != ["special"] for t in table.terminals.values())
-    rows = sorted(table.spellings, key=lambda t: -len(t.shown)) if is_plain else []
+    tags = sorted(table.spellings, key=lambda t: -len(t.shown)) if is_plain else []
     special = [re.escape(tag) for tag in sorted(table.special, key=lambda tag: -len(tag))]
-    patterns = [[_tag_pattern(table, t) for t in tags] for tags in (rows, around)]
+    patterns = [[_tag_pattern(table, t) for t in each] for each in (tags, around)]
     first, second, third = (
         regex.compile("|".join(each)) if each else None for each in (*patterns, special)
     )

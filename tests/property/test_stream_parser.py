@@ -112,3 +112,14 @@ def test_faults_leave_it_as_it_was() -> None:
     assert (
         "".join(p.event.text for t in d.tokenizer.encode("😀")[1:] for p in parser.push(t)) == "😀"
     )
+
+
+def test_a_tag_that_begins_as_another_waits_for_the_name_in_it() -> None:
+    """Llama 4's tag of a call begins with the tag of a text beside calls."""
+    d = mypt_spec.dialect("llama4")
+    calls = [{"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}] * 2
+    for text in ("", "See."):
+        asked = {"role": "assistant", "content": text, "tool_calls": calls}
+        episode, _ = d.read({"messages": [{"role": "user", "content": "Go."}, asked]})
+        assert episode is not None
+        check("llama4", d.encode(episode).ids.tolist())
