@@ -437,8 +437,7 @@ class Messages(Adapter):
                         text = without_prefix(text, self.after_tools)
                     if piece == "user" and self.intro and not any(m[ROLE] == "user" for m in out):
                         tools, text = definitions.read_indented(text, self.intro, table.literals)
-                        top |= {"tools": tools} if tools else {}
-                        fronted = len(out) if tools else fronted
+                        top, fronted = ({"tools": tools}, len(out)) if tools else (top, fronted)
                         types = types_of(tools) if self.tagged else types
                     if piece == "user" and self.system.question:
                         default = self.default_system(tools="tools" in top) * (not out)
