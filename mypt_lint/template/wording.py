@@ -17,7 +17,7 @@ _HTML = re.compile(r"&(?:#3[49]|quot|lt|gt|amp);")
 _CONSTANT = re.compile(r"(?<![\w'\"`=])(?:None|True|False)(?![\w'\"`])")
 # How Python writes a dict, a list of texts, or an object.
 _PYTHON = re.compile(
-    r"\[\{'|\{'[^'\n]+': |\['[^'\n]*', '"
+    r"\[\{'|\{'[^'\n]+': |\['[^'\n]*', '|\": \['[^'\n]*'\]"
     r"|<(?:generator object|bound method|function) |at 0x[0-9a-f]{6}"
 )
 _PARTS = "[{'type': 'text'"  # content that is not read as parts

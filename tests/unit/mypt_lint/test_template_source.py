@@ -51,6 +51,7 @@ def test_a_faithful_template_is_clean(text: str, tmp_path: Path) -> None:
     ("before", "after", "code", "words"),
     [
         ("{{ tools | tojson }}", "{{ tools }}", "MYP725", "a value is written as Python writes it: \"[{'type'"),
+        ("{{ tools | tojson }}", '{% for t in tools %}{"p": {{ t | tojson }}, "required": {{ t.function.parameters.required }}}{% endfor %}', "MYP725", "a value is written as Python writes it: \"\\\": ['town']"),
         (ARGUMENTS, "'{}' -%}" + LOOP + '"{{ k }}": {{ v }}, {% endfor %}{% endset %}', "MYP725", "writes Python's None for a value of JSON"),
         (ARGUMENTS, "'{}' -%}" + LOOP + "<{{ k }}>{{ v | tojson if v is iterable else v }}</{{ k }}>{% endfor %}{% endset %}", "MYP726", "writes Python's None for a value of JSON"),
         (ARGUMENTS, "c.function.arguments | string -%}", "MYP726", "as JSON text they are written as JSON"),
