@@ -354,12 +354,6 @@ def test_what_is_beyond_the_context(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert codes(tmp_path, record, capsys) == ["MYP735 /messages/3"]
     folder(tmp_path, CHATML, model_max_length=starts.index(first.start) + 1)
     assert codes(tmp_path, record, capsys) == ["MYP735 /messages/1", "MYP736 /messages/3"]
-    folder(tmp_path, CHATML)
-    assert codes(tmp_path, record, capsys, "--max-tokens", "9999") == []
-    for length in ({}, {"model_max_length": 9999}):
-        folder(tmp_path, CHATML, **length)
-        found = codes(tmp_path, record, capsys, "--max-tokens", f"{inside}")
-        assert found == ["MYP735 /messages/3"]
 
 
 @pytest.fixture(scope="module")
@@ -395,12 +389,10 @@ def test_the_sizes_of_a_chat_are_those_of_its_rendering(small_model: ModelFolder
     assert 0 < len(trained_ids) < len(starts)
 
 
-def codes(
-    here: Path, record: dict[str, Any], capsys: pytest.CaptureFixture[str], *options: str
-) -> list[str]:
+def codes(here: Path, record: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Returns the codes that the command finds in a record, with their pointers."""
     (here / "data.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
-    main([str(here / "data.jsonl"), "--model", str(here), "-q", "--format", "json", *options])
+    main([str(here / "data.jsonl"), "--model", str(here), "-q", "--format", "json"])
     return [f"{item['code']} {item['pointer']}" for item in json.loads(capsys.readouterr().out)]
 
 

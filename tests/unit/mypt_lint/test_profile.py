@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import mypt_spec
 from mypt.lint import session
 from mypt.lint.cli import main
 from mypt_lint.check.profile import distribution
+from tests.support import foreign
 from tests.support.build import assistant, chat, native, user, write
+from tests.support.chat_templates import CHATML
 from tests.support.examples import examples
 from tests.unit.mypt_lint.test_report_page import data_of
 
@@ -61,6 +64,22 @@ def test_records_of_other_tools_are_estimated() -> None:
     data = facts("a.jsonl", "--dialect", "chatml", "--data-set", "--max-tokens", "9")
     assert data["facts"]["share"] > 0
     assert [option for _, option in data["unchecked"]] == ["--model", "--data-set --eval-prompts"]
+
+
+def test_a_model_counts_tokens_up_to_a_length(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The smaller one: that of the option, or that of the model, if its folder has one."""
+    write("a.jsonl", chat(user("Hi!"), assistant("I am quite well, thank you.")))
+    (folder / "chat_template.jinja").write_text(CHATML, encoding="utf-8")
+    shutil.copy(foreign.path("smollm") / "tokenizer.json", folder)
+    for of_model, option, found in (None, 9999, 0), (None, 12, 1), (9999, 12, 1), (12, 9999, 1):
+        (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": of_model}))
+        main(["-q", "--no-config", "--model", ".", "--max-tokens", f"{option}", "a.jsonl"])
+        assert capsys.readouterr().out.count("tokens, the model reads 12") == found, (
+            of_model,
+            option,
+        )
 
 
 @pytest.mark.usefixtures("folder")
