@@ -21,7 +21,7 @@ turns; and where a question always leads to one state, what may follow it depend
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import chain, pairwise
 from operator import or_
 from re import fullmatch
@@ -59,6 +59,7 @@ _TYPES: dict[str, Any] = {
 _METADATA, _MESSAGES = Field("metadata", required=False), Field(LIST)
 _SAMPLES: dict[str, Any] = {STRING: "x", OBJECT: {}, JSON: {}}  # in which rules find nothing
 _NO_TOOLS = frozenset({""})
+_is_language = lru_cache(maxsize=_ENTRIES)(LANGUAGE_TAG.fullmatch)
 # Types of the record and its messages, and of the values of all their fields.
 Shape = tuple[tuple[type, ...], tuple[type, ...]]
 # Takes a kind of value, STRING, NAME, OBJECT or JSON, and a value; returns what replaces it.
@@ -114,7 +115,6 @@ class SchemaSplitter(Splitter):
         self.decode = self.decode_plain = self._decoder()
         self.plans = Memo[Shape, _Plan](_ENTRIES, room=_ROOM)
         self.kinds = Memo[Any, tuple[tuple[str, ...] | None, list[str]]](_ENTRIES, room=_ROOM)
-        self.languages = set[str]()
         self.tools = Memo[tuple[Any, ...], frozenset[str]](_ENTRIES, room=_ROOM)
         self.patterns = {p for t in self.table.terminals.values() for p in t.patterns.values()}
         opens = self.table.openers[self.opener].name if self.opener else ""
@@ -172,7 +172,7 @@ class SchemaSplitter(Splitter):
     def split(self, lines: list[bytes]) -> Splits:
         out = Splits([], [], [], {})
         decode, plans, firsts = self.decode, self.plans.entries, self.texts.first
-        texts, languages = out.texts, self.languages
+        texts = out.texts
         for i, raw in enumerate(lines):
             key: Any = None
             try:
@@ -196,8 +196,8 @@ class SchemaSplitter(Splitter):
                     else:
                         free.append(value)
                 for n in plan.languages:
-                    if values[n] not in languages:
-                        self._check_language(values[n])
+                    if not _is_language(values[n]):
+                        raise WholeRecord
                 if tagged or plan.is_rich:
                     names: dict[str, int] = {}
                     numbers = [names.setdefault(values[n], len(names)) for n in plan.names]
@@ -221,13 +221,6 @@ class SchemaSplitter(Splitter):
             out.keys.append(key)
             out.ends.append(len(texts))
         return out
-
-    def _check_language(self, language: str) -> None:
-        """Raises WholeRecord for what is no language."""
-        if not LANGUAGE_TAG.fullmatch(language):
-            raise WholeRecord
-        if len(self.languages) < _ENTRIES:
-            self.languages.add(language)
 
     def _plan(self, shape: Shape) -> _Plan:
         """Returns what is to be done with the values of a shape."""
