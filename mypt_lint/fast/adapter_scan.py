@@ -21,8 +21,8 @@ import msgspec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts, text_filter
 from mypt_lint.fast.clean_tools import CleanTools
-from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_records.prefilter import TextBytes
+from mypt_spec.adapters.message_splitter import unescaped_quotes
 from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter
 from mypt_spec.bodies.plain_schema import written
 from mypt_spec.memo import Memo

@@ -18,7 +18,6 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.answered import longest
 from mypt_lint.fast.clean_texts import CleanTexts, text_filter
 from mypt_lint.fast.clean_tools import CHAT, Declared, are_usual
-from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
 from mypt_records.chat import MEDIA
 from mypt_records.checks.arguments import ODD_ARGUMENT
@@ -29,6 +28,7 @@ from mypt_records.shapes.openai import USERS
 from mypt_records.shapes.preference import bare
 from mypt_records.shapes.tables import tables
 from mypt_spec.adapters.message_shape import THOUGHTS
+from mypt_spec.adapters.message_splitter import unescaped_quotes
 from mypt_spec.bodies.plain_schema import plain_tools, written
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.memo import Memo

@@ -29,10 +29,10 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.adapter_scan import AdapterScan, LineParts
 from mypt_lint.fast.answered import longest
 from mypt_lint.fast.clean_texts import AnyTexts, CleanTexts
-from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.schema_splitter import SchemaSplitter
 from mypt_records.names import OPT_OUT
 from mypt_records.splitter import chat_splitter
+from mypt_spec.adapters.message_splitter import unescaped_quotes
 from mypt_spec.adapters.splitter import splitter
 
 _LONGEST_CHAT = 1 << 20  # bytes of a line of another shape

@@ -19,8 +19,8 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.plain_tool_tags import SIGNS as IN_TAGS
 from mypt_lint.fast.plain_tool_tags import apart_from, whole_tools
-from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_records.chat import TOOL_NAME
+from mypt_spec.adapters.message_splitter import unescaped_quotes
 from mypt_spec.adapters.splitter import Split, Splitter
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.definitions import parameters_of

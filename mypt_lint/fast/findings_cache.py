@@ -20,9 +20,9 @@ from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.chats import ChatSkeletons
-from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton
 from mypt_records.names import OPT_OUT
+from mypt_spec.adapters.message_splitter import unescaped_quotes
 from mypt_spec.extra_keys import METADATA
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.memo import Memo

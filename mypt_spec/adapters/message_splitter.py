@@ -63,6 +63,8 @@ _FIELD = re.compile(r'[^\\"\0-\x1f]*')  # the keys that msgspec has for fields
 _LONG = 200  # bytes of the key of a head from which on a digest takes its place
 _QUESTION, _ANSWER = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
 _AFTER = {"": [], "user": [_QUESTION, _ANSWER], "assistant": [_ANSWER]}
+_ESCAPES, _ESCAPED = re.compile(rb'\\["\\]'), re.compile(rb'\\"')
+_ODD = re.compile(rb'\\\\"')  # without these, each backslash before a quote escapes it
 # Placeholders: of a text, of arguments, of arguments in a string; of texts of an answer that
 # follow; of a weight.
 _TEXT, _OBJECT, _QUOTED, _SEVERAL, _WEIGHT = 1, 2, 3, 4, 5
@@ -486,10 +488,19 @@ def bare_message(message: dict[str, Any]) -> dict[str, Any]:
     return message | {"tool_calls": bare} if bare else message
 
 
+def unescaped_quotes(data: bytes | bytearray) -> int:
+    """Returns how many quotes follow an even number of backslashes: two a string in valid JSON."""
+    count = data.count(b'"')
+    if b"\\" not in data:
+        return count
+    odd = _ODD.search(data)
+    return count - (_ESCAPES.findall(data).count(b'\\"') if odd else len(_ESCAPED.findall(data)))
+
+
 def _unquoted(text: str) -> tuple[Any, int]:
     """Returns the arguments in a JSON text and its quotes; raises for a key that is there twice."""
-    value, quotes = _decode(text), _quotes(text)
-    if quotes != _quotes(encode_value(value).decode()):
+    value, quotes = _decode(text), unescaped_quotes(text.encode())
+    if quotes != unescaped_quotes(encode_value(value)):
         raise WholeRecord
     return value, quotes
 
@@ -505,9 +516,3 @@ def _add_texts(message: Any, add: _Add, free: _Add) -> None:
             add(_TEXT)
         else:
             add(text)
-
-
-def _quotes(text: str) -> int:
-    """Returns how many quotes a JSON text has that begin or end a string."""
-    plain = text.replace("\\\\", "") if "\\" in text else text
-    return plain.count('"') - plain.count('\\"')

@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_lint.check.checker import Checker
-from mypt_lint.fast import quotes
 from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_records.prefilter import TextBytes
 from mypt_spec import Limits
-from mypt_spec.adapters.message_splitter import MessageSplitter
+from mypt_spec.adapters.message_splitter import MessageSplitter, unescaped_quotes
 from mypt_spec.adapters.splitter import splitter
 from mypt_spec.damage.near_miss import near_miss, sieve
 from tests.support.build import assistant, call, chat, function, lines, system, tool, user
@@ -387,8 +386,8 @@ def test_counting_quotes(pieces: list[bytes]) -> None:
     for byte in block:
         plain += byte == ord('"') and not escaped
         escaped = byte == ord("\\") and not escaped
-    assert quotes.unescaped_quotes(block) == plain
-    assert quotes.unescaped_quotes(bytearray(block)) == plain
+    assert unescaped_quotes(block) == plain
+    assert unescaped_quotes(bytearray(block)) == plain
 
 
 EXPONENTS = st.integers(0, 18).map(lambda e: f"{e}e{e}")
