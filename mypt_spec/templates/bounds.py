@@ -43,6 +43,10 @@ class Bounded(Generic[T]):
         self._pipe: Connection | None = None
         self._owner = 0  # the process that has started it
 
+    def __del__(self) -> None:
+        if self._owner == os.getpid():  # processes forked later hold the pipe open
+            self.close()
+
     def __reduce__(self) -> Any:
         return Bounded, (self._make, *self._args)
 

@@ -220,3 +220,13 @@ def own_process(monkeypatch: pytest.MonkeyPatch, **limits: float) -> Iterator[No
         yield
     finally:
         process.close()
+
+
+def test_a_process_ends_with_what_started_it() -> None:
+    """A later one has inherited the pipe, so it does not end by itself."""
+    first, second = Bounded(partial, os.getpid), Bounded(partial, os.getpid)
+    process, _ = first(), second()
+    del first
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    second.close()
