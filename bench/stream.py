@@ -1,6 +1,6 @@
 """Compares our parser of streams with those of vLLM and SGLang, on the same answers.
 
-    python -m bench.stream [--answers 20] [--formats qwen3 ...] [--three 3] [--show 3]
+    python -m bench.stream [--answers 20] [--formats qwen3 ...] [--three 3] [--every 200] [--show 3]
 
 It needs vLLM's Python code (`pip install --no-deps vllm`, with what its parsers import) and
 `llm-router-utils`, which has SGLang's; what is not installed is left out, and said. Each parser is
@@ -17,6 +17,12 @@ for each id, and processor time per id in that case (median of interleaved round
 With `--three`, only our plugin for vLLM reads, by vLLM's `parse_delta`: each answer in every cut
 into two pieces, and in so many cuts into three, which are drawn at random.
 
+With `--every`, our parser reads text in every cut, into any number of pieces, by induction. The
+state after i characters that came one by one is copied, and takes characters i to j as one piece.
+If, for all i < j, this is the state after j characters, and the deltas are what the message has
+grown by, then every cut gives that message, which must be the one that was written. The number is
+the length of the longest answers that are taken, in characters: pairs grow with its square.
+
 Left out, because the formats or what they need differ: gpt-oss (SGLang's detector reads calls whose
 recipient is in the channel, ours are written with it in the role; vLLM's parser downloads a
 vocabulary), Mistral v11 (neither has `[CALL_ID]`), and SGLang for Mistral Nemo (its detector reads
@@ -27,20 +33,28 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import json
+import pickle
 import random
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from itertools import pairwise
-from types import SimpleNamespace
+from itertools import combinations, pairwise
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
+import regex
+
 from mypt_infer.plugins.answer_stream import AnswerStream
-from mypt_infer.run_format import format_of
+from mypt_infer.run_format import Format, format_of
+from mypt_infer.serve import answers as served
+from mypt_spec import Dialect
+from mypt_spec.table import TokenTable
 from tests.support.answers import TOOLS, Known, many
+from tests.support.state import state_of
 
 Pieces = Sequence[tuple[list[int], str]]
 ROUNDS = 3
@@ -145,6 +159,90 @@ def three_pieces(name: str, answers: list[Known], cuts: int) -> str:
             count[1] += isinstance(read, str) or not is_right(known, read)
     figures = ", ".join(f"{n} cuts into {k}: {bad} wrong" for k, (n, bad) in counts.items())
     return f"{name}: {len(answers)} answers, {figures}"
+
+
+def every_cut(name: str, count: int, most: int) -> str:
+    """Proves that our parser reads answers of a format alike in any pieces of their text."""
+    counts = "answers", "with thoughts", "with calls", "characters", "pairs", "differ", "misread"
+    totals = dict.fromkeys(counts, 0)
+    served.secrets = SimpleNamespace(token_hex=lambda size: "0" * 2 * size)  # ids of calls
+    for known in many(name, 4 * count, most=4):
+        text = known.dialect.tokenizer.decode(known.ids)
+        if len(text) > most or totals["answers"] == count:
+            continue
+        stream = AnswerStream(known.dialect, known.prompt)  # it declares the tools
+        states, alike, messages = [saved(stream)], [{b""}], [heard(stream)]
+        for character in text:
+            stream.push_text(character)
+            states.append(saved(stream))
+            alike.append({states[-1]})
+            messages.append(heard(stream))
+        exact = [state_of(pickle.loads(state)) for state in states]  # what we pickled
+        for begin, end in combinations(range(len(states)), 2):
+            other = pickle.loads(states[begin])
+            deltas = other.push_text(text[begin:end])
+            if grown(messages[begin], deltas) == messages[end]:
+                state = saved(other)
+                if state in alike[end] or state_of(other) == exact[end]:
+                    alike[end].add(state)
+                    continue
+            totals["differ"] += 1
+        stream.end()
+        totals["misread"] += not is_right(known, heard(stream))
+        totals["answers"] += 1
+        totals["with thoughts"] += "reasoning_content" in known.message
+        totals["with calls"] += "tool_calls" in known.message
+        totals["characters"] += len(text)
+        totals["pairs"] += len(text) * (len(text) + 1) // 2
+    return f"{name}: " + ", ".join(f"{value:,} {key}" for key, value in totals.items())
+
+
+def heard(stream: AnswerStream) -> Read:
+    """Returns the message so far."""
+    message = stream.message
+    functions = [call["function"] for call in message.get("tool_calls", ())]
+    calls = [[function["name"], function["arguments"]] for function in functions]
+    return Read(message["content"] or "", message.get("reasoning", ""), calls)
+
+
+def grown(read: Read, deltas: list[Any]) -> Read:
+    """Returns what clients have of a message after more deltas."""
+    calls = Calls()
+    calls.calls = [[*call] for call in read.calls]
+    content, thoughts = read.content, read.thoughts
+    for delta in deltas:
+        content += delta.get("content", "")
+        thoughts += delta.get("reasoning", "")
+        for call in delta.get("tool_calls", ()):
+            function = call["function"]
+            calls.add(call["index"], function.get("name"), function.get("arguments"))
+    return Read(content, thoughts, calls.calls)
+
+
+def saved(stream: AnswerStream) -> bytes:
+    """Returns the state of a parser, as bytes from which it can go on."""
+    for texts in (*stream._answer._texts.values(), stream._reader._buffer):
+        texts[:] = ["".join(texts)] if len(texts) > 1 else texts
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file, 5)
+    fixed = Dialect, TokenTable, Format, regex.Pattern, MappingProxyType
+    pickler.dispatch_table = dict.fromkeys(fixed, kept)
+    pickler.dump(stream)
+    return file.getvalue()
+
+
+KEPT: dict[int, Any] = {}  # values that are no part of a state, by their place in memory
+
+
+def kept(value: Any) -> tuple[Any, tuple[int]]:
+    """Says how to load a value that reading never changes."""
+    KEPT[id(value)] = value
+    return loaded, (id(value),)
+
+
+def loaded(place: int) -> Any:
+    """Returns a value that was kept."""
+    return KEPT[place]
 
 
 def vllm_tokenizer(known: Known) -> Any:
@@ -304,9 +402,14 @@ def main() -> None:
     arguments.add_argument("--answers", type=int, default=20)
     arguments.add_argument("--formats", nargs="*", default=[*FORMATS])
     arguments.add_argument("--three", type=int, default=0, help="cuts of an answer into three")
+    arguments.add_argument("--every", type=int, default=0, help="every cut of answers up to a size")
     arguments.add_argument("--show", type=int, default=0, help="print so many that are not right")
     asked = arguments.parse_args()
     warnings.simplefilter("ignore")
+    if asked.every:
+        for name in asked.formats:
+            print(every_cut(name, asked.answers, asked.every), flush=True)
+        return
     if asked.three:
         for name in asked.formats:
             print(three_pieces(name, many(name, asked.answers), asked.three), flush=True)

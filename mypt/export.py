@@ -71,7 +71,7 @@ def _run(chosen: argparse.Namespace) -> None:
             dialect = mypt_spec.dialect(chosen.dialect or "mypt", vocabulary=chosen.vocab)
         except (KeyError, VocabularyError, SpecError) as error:
             raise rooms.ExportError(error.args[0]) from None
-        report = rooms.write_server_files(dialect, servers, out)
+        report = rooms.write_server_files(dialect, servers, out, saying(PROG, quiet=False))
     print(report)
 
 

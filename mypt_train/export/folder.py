@@ -30,10 +30,11 @@ def export(
 
     `out` must be new or empty. `dialect` and `vocabulary` are by default those of the checkpoint:
     what it was trained on, or else the format of its chat template and its tokenizer; without any,
-    "mypt" and GPT-2's. `say` is told what is proved of a derived format. `servers` are those of
-    `servers.SERVERS` whose files are added. Raises ExportError, before anything is written, for a
-    folder that is no checkpoint, for a vocabulary of another size than the model's, and for a
-    dialect of which a file cannot be written; and when the folder cannot be written.
+    "mypt" and GPT-2's. `say` is told what is proved of a derived format, and which optional files
+    are not written. `servers` are those of `servers.SERVERS` whose files are added. Raises
+    ExportError, before anything is written, for a folder that is no checkpoint, for a vocabulary of
+    another size than the model's, and for a dialect of which a file cannot be written; and when the
+    folder cannot be written.
     """
     source, out = newest(checkpoint), Path(out)
     try:
@@ -48,7 +49,7 @@ def export(
             f"{source / CONFIG}: the model has {config.get('vocab_size')} ids, {name} has "
             f"{d.tokenizer.vocab_size}; name the vocabulary that it was trained on with --vocab"
         )
-    texts = server_files(d, {"transformers": 0, **dict.fromkeys(servers, 0)})
+    texts = server_files(d, {"transformers": 0, **dict.fromkeys(servers, 0)}, say)
     response = json.loads(texts.pop(RESPONSE))
     ends = {tag: d.tokenizer.special[tag] for tag in endings(d)}
     last = next(reversed(ends), padding(d))

@@ -49,6 +49,16 @@ def response_template(dialect: Dialect) -> dict[str, Any]:
     return {"version": 1, "defaults": defaults, "start_anchor_pattern": anchor, "fields": fields}
 
 
+def vllm_template(dialect: Dialect) -> dict[str, Any]:
+    """Returns the response template for vLLM, which streams texts, so that none is joined."""
+    template = response_template(dialect)
+    fields = template["fields"]
+    if fields.keys() == {"content"}:
+        raise ExportError(f"{dialect.name}: its answers have neither thoughts nor calls")
+    del fields["content"]["join"]
+    return template
+
+
 def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
     kind = layout.paths["call"][-1]
     field, body = _bounds(kind, dialect), dialect.table.openers[kind].body

@@ -7,7 +7,7 @@ before any is written. Every grammar says the same: what a model may write after
 import json
 import shutil
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from mypt_train.export.answers import answers
 from mypt_train.export.chat_facts import endings, stop_strings
 from mypt_train.export.chat_template import chat_template
 from mypt_train.export.gbnf import ALWAYS_ENDS, gbnf
-from mypt_train.export.response_template import response_template
+from mypt_train.export.response_template import response_template, vllm_template
 from mypt_train.export.tokenizer_file import ExportError, padding
 
 TEMPLATE, RESPONSE = "chat_template.jinja", "response_template.json"
 TAG, GBNF, README = "structural_tag.json", "answer.gbnf", "README.md"
-PARSERS = "mypt_parsers.py"
+PARSERS, VLLM_RESPONSE = "mypt_parsers.py", "vllm_response_template.json"
 SERVERS: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("servers.toml").read_text("utf-8")
 )
@@ -39,34 +39,64 @@ def chosen(names: Iterable[str], known: Iterable[str] = tuple(SERVERS)) -> tuple
     return tuple(name for name in known if name in requested_names)
 
 
-def server_files(dialect: Dialect, servers: Iterable[str]) -> dict[str, str]:
-    """Returns the files for some servers. Raises ExportError where one cannot be written."""
+def server_files(
+    dialect: Dialect, servers: Iterable[str], say: Callable[[str], None] = lambda _: None
+) -> dict[str, str]:
+    """Returns the files for some servers. Raises ExportError where one cannot be written.
+
+    Optional files that cannot be written are left out; `say` is told why, and so is the README.
+    """
     servers = tuple(servers)
-    file_names = {file for server in servers for file in SERVERS[server]["files"]}
+    required, optional = (
+        {file for server in servers for file in SERVERS[server].get(key, ())}
+        for key in ("files", "optional")
+    )
     reserved = (padding(dialect),)
     ends = endings(dialect)
-    out = {TEMPLATE: chat_template(dialect, reserved=reserved)}
-    if RESPONSE in file_names:
-        out[RESPONSE] = _json(response_template(dialect))
-    if PARSERS in file_names:
-        call = f"register({dialect.spec!r})"
-        out[PARSERS] = f"from mypt_infer.plugins.vllm import register\n\n{call}\n"
-    if TAG in file_names:
+
+    def tag() -> str:
         rules = answers(dialect, ends[-1:], reserved=reserved)
         grammar = {"type": "grammar", "grammar": gbnf(dialect, rules, token="Token({})")}
-        out[TAG] = _json({"type": "structural_tag", "format": grammar})
-    if GBNF in file_names:
+        return _json({"type": "structural_tag", "format": grammar})
+
+    def llama_grammar() -> str:
         stops = [*ends[-1:], *(e for e in ends if e in ALWAYS_ENDS)]
-        out[GBNF] = gbnf(dialect, answers(dialect, stops, reserved=reserved))
-    return out | {README: _readme(dialect, servers)}
+        return gbnf(dialect, answers(dialect, stops, reserved=reserved))
+
+    call = f"from mypt_infer.plugins.vllm import register\n\nregister({dialect.spec!r})\n"
+    makers: dict[str, Callable[[], str]] = {
+        TEMPLATE: lambda: chat_template(dialect, reserved=reserved),
+        RESPONSE: lambda: _json(response_template(dialect)),
+        VLLM_RESPONSE: lambda: _json(vllm_template(dialect)),
+        PARSERS: lambda: call,
+        TAG: tag,
+        GBNF: llama_grammar,
+    }
+    out, missing = dict[str, str](), list[str]()
+    for file, make in makers.items():
+        if file in {TEMPLATE, *required, *optional}:
+            try:
+                out[file] = make()
+            except ExportError as error:
+                if file in {TEMPLATE, *required}:
+                    raise
+                missing.append(f"{file} is not written: {error}")
+    for line in missing:
+        say(line)
+    return out | {README: _readme(dialect, servers, missing)}
 
 
-def write_server_files(dialect: Dialect, servers: Iterable[str], out: str | Path) -> Path:
+def write_server_files(
+    dialect: Dialect,
+    servers: Iterable[str],
+    out: str | Path,
+    say: Callable[[str], None] = lambda _: None,
+) -> Path:
     """Writes the files for some servers to a new or empty folder, and returns it.
 
     Raises ExportError before anything is written, and where the folder cannot be written.
     """
-    files = server_files(dialect, servers)
+    files = server_files(dialect, servers, say)
     return write_folder(Path(out), {name: text.encode() for name, text in files.items()})
 
 
@@ -93,7 +123,7 @@ def write_folder(
     return out
 
 
-def _readme(dialect: Dialect, servers: tuple[str, ...]) -> str:
+def _readme(dialect: Dialect, servers: tuple[str, ...], missing: list[str]) -> str:
     ends = endings(dialect)
     stops = f"These tags end an answer, and are ids: {' '.join(f'`{tag}`' for tag in ends)}."
     if not ends:
@@ -106,6 +136,7 @@ def _readme(dialect: Dialect, servers: tuple[str, ...]) -> str:
         "grammars say what may follow a prompt up to\nthe id that ends the answer, which the "
         "server adds; arguments of calls are any JSON object.\n\n" + stops + "\n"
     )
+    head += "".join(f"\n{line}\n" for line in missing)
     return head + "".join(f"\n## {name}\n\n{SERVERS[name]['start']}" for name in servers)
 
 

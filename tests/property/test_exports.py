@@ -331,6 +331,7 @@ def test_a_folder_for_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["--for", "vllm,llama.cpp", "--for", "sglang", "-o", str(out)]) == 0
     assert {path.name for path in out.iterdir()} == {
         "README.md", "answer.gbnf", "chat_template.jinja", "mypt_parsers.py", "structural_tag.json",
+        "vllm_response_template.json",
     }  # fmt: skip
     for server in ("vllm", "sglang", "llama.cpp"):
         assert f"## {server}" in (out / "README.md").read_text()
@@ -343,3 +344,24 @@ def test_a_folder_for_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert main(arguments) == 2
         assert says in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "reason"),
+    [
+        ("gemma4", "structural_tag.json", "no grammar of a server has such calls"),
+        ("chatml", "vllm_response_template.json", "neither thoughts nor calls"),
+    ],
+)
+def test_optional_files_that_cannot_be_written_are_named(
+    name: str, file: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--for", "vllm", "--dialect", name, "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err
+    assert f"{file} is not written: {name}" in said
+    assert reason in said
+    assert f"{file} is not written: {name}" in (tmp_path / "out/README.md").read_text()
+    rest = {"README.md", "chat_template.jinja", "mypt_parsers.py", "structural_tag.json", "vllm_response_template.json"} - {file}  # fmt: skip
+    assert {path.name for path in (tmp_path / "out").iterdir()} == rest
+    is_written = main(["--for", "sglang", "--dialect", name, "-o", str(tmp_path / "a")]) == 0
+    assert is_written == (file != "structural_tag.json")  # which SGLang needs

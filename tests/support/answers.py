@@ -115,10 +115,13 @@ def messages(draw: random.Random, most: int = 12) -> Iterator[dict[str, Any]]:
         yield assistant(content, **more, **thought)
 
 
-def many(name: str, count: int, *, thinking: bool = False) -> list[Known]:
-    """Returns `count` answers of a format, fewer if it has few; `thinking`: each has thoughts."""
+def many(name: str, count: int, *, thinking: bool = False, most: int = 12) -> list[Known]:
+    """Returns `count` answers of a format, fewer if it has few; `thinking`: each has thoughts.
+
+    Texts have `most` words.
+    """
     out, missed = list[Known](), 0
-    for message in messages(random.Random(name)):
+    for message in messages(random.Random(name), most):
         is_asked = "reasoning_content" in message or not thinking
         known = written(name, message, TOOLS) if is_asked else None
         missed = 0 if known else missed + 1

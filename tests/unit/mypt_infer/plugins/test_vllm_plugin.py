@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import mypt_spec
+from mypt_train.export.response_template import vllm_template
+from mypt_train.export.tokenizer_file import ExportError
 from tests.property.test_answer_stream import ANSWERS, NAMES, TOOLS, Known, answers, of_ids
 from tests.support.examples import either
 
@@ -103,3 +107,41 @@ def test_where_reasoning_ends() -> None:
     ends = [made.is_reasoning_end([*prompt, *ids[:n]]) for n in range(len(ids) + 1)]
     end = next(n for n, i in enumerate(ids, 1) if i == dialect.table.special["</think>"])
     assert ends == [n >= end for n in range(len(ids) + 1)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_two_pieces_are_read_by_the_template_for_vllm(name: str) -> None:
+    """By vLLM's own parser `hf`, without this package beside it."""
+    try:
+        template = vllm_template(mypt_spec.dialect(name))
+    except ExportError as error:
+        pytest.skip(str(error))
+    parsers = [
+        "hf" if field in template["fields"] else None for field in ("tool_calls", "thinking")
+    ]
+    manager = module("parser.parser_manager").ParserManager
+    for kind, (dialect, prompt, ids, _) in answers(name).items():
+        decode, begun = dialect.tokenizer.decode, 0
+        while not re.search(template["start_anchor_pattern"], decode([*prompt, *ids[:begun]])):
+            begun += 1  # the chat template writes more of the answer
+        text, prompt = decode(ids[begun:]), [*prompt, *ids[:begun]]
+        own = tokenizer(dialect)
+        own.response_template = template
+        kinds = manager.get_parser(*parsers, enable_auto_tools=True, tokenizer=own)
+        size, asked = len(text), ANSWERS[kind]
+        for cut in range(0, size, either(max(1, size // 6), 1)):
+            made = kinds(own, request().tools)
+            made.adjust_request(request())
+            pieces = [made.parse_delta(text[:cut], [], request(), prompt, finished=False)]
+            pieces += [made.parse_delta(text[cut:], [], request(), None, finished=True)]
+            deltas = [delta for delta in pieces if delta is not None]
+            read = [
+                "".join(getattr(delta, key) or "" for delta in deltas).strip()
+                for key in ("content", "reasoning")
+            ]
+            written = asked["content"] or "", asked.get("reasoning_content", "")
+            assert read == [each.strip() for each in written], (kind, cut)
+            calls = [call.function for delta in deltas for call in delta.tool_calls]
+            assert [{"name": c.name, "arguments": json.loads(c.arguments)} for c in calls] == [
+                call["function"] for call in asked.get("tool_calls", [])
+            ]
