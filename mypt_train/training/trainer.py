@@ -55,6 +55,7 @@ from mypt_train.training.parts.distributed import (
     spread_out,
     use_threads,
 )
+from mypt_train.training.parts.interrupt import Interrupt
 from mypt_train.training.parts.log import BOARD, LOG, Log
 from mypt_train.training.parts.optimizer import adamw, rate
 
@@ -139,11 +140,13 @@ def train(
                 f"stop after step {last}: the schedule of the config has {settings.train.steps} "
                 "steps; set train.steps"
             )
-        with Log(
+        log = Log(
             out, step=run.begin, steps=last, writes=world.first, quiet=quiet,
             tensorboard=settings.train.tensorboard,
-        ) as log:  # fmt: skip
-            return run.go(last, log)
+        )  # fmt: skip
+        # With patience, only better weights are saved: there is nothing to wait for.
+        with log, Interrupt(waits=not settings.train.patience, says=world.first) as interrupt:
+            return run.go(last, log, interrupt)
 
 
 class _Run:
@@ -315,8 +318,8 @@ class _Run:
 
     # The steps.
 
-    def go(self, last: int, log: Log) -> Report:
-        """Runs the steps up to `last`."""
+    def go(self, last: int, log: Log, interrupt: Interrupt) -> Report:
+        """Runs the steps up to `last`, or up to the end of the one in which it is interrupted."""
         c = self.config.train
         weights = sum(weight.numel() for weight in self.model.parameters())
         tuned = sum(w.numel() for w in self.model.parameters() if w.requires_grad)
@@ -355,7 +358,10 @@ class _Run:
                 log.record_event("step", step + 1, text, **facts)
             elif step == self.begin:  # the first line may be long in coming
                 log.show(f"step {step + 1}: loss {loss:.4f}; a line every {c.log_every} steps")
-            self._evaluate(step + 1, last, log)
+            ends = interrupt.on_any(self.world)
+            self._evaluate(step + 1, last, log, saves=ends)
+            if ends and step + 1 < last:
+                raise KeyboardInterrupt
             if c.patience and self.stale >= c.patience:
                 break
         if c.patience and self.stale >= c.patience:
@@ -381,7 +387,7 @@ class _Run:
         )
         return float(loss), float(norm), count
 
-    def _evaluate(self, step: int, last: int, log: Log) -> None:
+    def _evaluate(self, step: int, last: int, log: Log, *, saves: bool) -> None:
         """Does what is due after some steps: validation, a checkpoint, legality."""
         c, better = self.config.train, False
         if _due(c.val_every, step, last) and self.val_rows:
@@ -397,7 +403,7 @@ class _Run:
                 **figures,
             )
         # With patience, the newest checkpoint is the best one.
-        if better if c.patience else _due(c.save_every, step, last):
+        if better if c.patience else saves or _due(c.save_every, step, last):
             best = {"best": self.best} if c.patience else {}
             path = checkpoint.save(
                 self.out, step, self.model, self.optimizer, self.facts | best, self.world,

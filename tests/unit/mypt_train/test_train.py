@@ -22,6 +22,7 @@ import pytest
 
 from tests.support import forks
 from tests.support.build import contents, native, write
+from tests.support.children import default_signals
 from tests.support.examples import either
 from tests.support.shards import PHASES, ROOT, manifest_of
 from tests.support.tolerance import assert_close, forward_terms, is_close
@@ -127,6 +128,38 @@ def test_resuming_is_exact(run: Path, sft: Path, tmp_path: Path) -> None:
     assert weights_and_state(out / LAST) == weights_and_state(run / LAST)
     assert [entry["step"] for entry in events(out, "step")] == list(range(1, 9))
     assert train(sft, chosen, out, resume=True).step == 8, "there is nothing left to do"
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupted_run_saves_its_step(
+    run: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Once; the second time it ends at once. With patience, the first time."""
+    real, calls, times = Objective.step, [0], [1]
+
+    def step(*arguments: Any) -> Any:
+        calls[0] += 1
+        for _ in range(times[0] if calls[0] == 3 else 0):
+            signal.raise_signal(signal.SIGINT if times[0] > 1 else getattr(signal, name))
+        return real(*arguments)
+
+    monkeypatch.setattr(Objective, "step", step)
+    chosen, out = config(save_every=4, val_every=4, legality_every=-1, log_every=1), tmp_path / "r"
+    with default_signals():
+        before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            train(sft, chosen, out)
+        assert "once more to end at once" in capfd.readouterr().err
+        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+        assert [path.name for path in checkpoints(out)] == ["step_000003"]
+        train(sft, chosen, out, resume=True)
+        assert weights_and_state(out / LAST) == weights_and_state(run / LAST)
+        for times[0], patience in ((2, 0), (1, 1)) if name == "SIGINT" else ():
+            calls[0], ended = 0, tmp_path / f"patience {patience}"
+            with pytest.raises(KeyboardInterrupt):
+                train(sft, config(patience=patience, val_every=4), ended)
+            assert not checkpoints(ended)
 
 
 # Trains, and is killed when it has written the first file of its third checkpoint.

@@ -1,0 +1,55 @@
+"""Lets a run end where it can go on: Ctrl-C and SIGTERM wait for the end of a step.
+
+Input: signals. Output: whether the run is to end, which the trainer asks after each step. The
+second signal ends the run at once, as without this module.
+"""
+
+import os
+import signal
+from contextlib import suppress
+from types import FrameType
+from typing import Any, Self
+
+import torch
+
+from mypt_train.training.parts.distributed import World
+
+_SAYS = b"\nends after this step, which is saved; interrupt once more to end at once\n"
+
+
+class Interrupt:
+    """Says whether a signal has asked to end, while it is entered.
+
+    Signals that are ignored stay ignored, as in commands that a shell script starts with `&`, and
+    all signals are left alone unless the run `waits`. Only one of several processes `says` so.
+    """
+
+    def __init__(self, *, waits: bool, says: bool) -> None:
+        self.waits, self.says, self.asked = waits, says, False
+        self._before = dict[int, Any]()
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if self.waits and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                with suppress(ValueError):  # signals belong to the main thread
+                    self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+
+    def on_any(self, world: World) -> bool:
+        """Returns whether any of the processes is to end; all of them call it."""
+        asked = torch.tensor(float(self.asked), device=world.device)
+        return bool(world.sum(asked)) if world.size > 1 else self.asked
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            self.__exit__()
+            signal.raise_signal(number)
+            return
+        self.asked = True
+        if self.says:
+            os.write(2, _SAYS)  # a file object may be in the middle of a line
