@@ -76,6 +76,7 @@ class Writer:
             tools, self.free = [], Decoder(dialect)
         self.tools = tools
         self.opening = self._opening(prompter) if tools else []
+        self.later = self._later()
         self.limits = ThoughtLimits(self.free)
         self.least = self.free.minimum(self.free.start(self.prompt))
         logits = np.random.default_rng(0).standard_normal((ROWS, dialect.tokenizer.vocab_size))
@@ -98,6 +99,16 @@ class Writer:
         ids = prompts[0][: in_common(*prompts)]
         known = len(self.prompt)
         return ids[known:] if ids[:known] == self.prompt else []
+
+    def _later(self) -> list[int]:
+        """Returns what may follow an answer that ends as the last one does not; else nothing."""
+        turn = [user("Hi"), {"role": "assistant", "content": "A"}]
+        ids = []
+        for messages in (turn, turn * 2):
+            episode, _ = self.dialect.read({"messages": messages})
+            ids.append([] if episode is None else [*map(int, self.dialect.encode(episode).ids)])
+        at = in_common(*ids)
+        return ids[1][at:] if at < len(ids[0]) else []
 
     def turn(self, number: int, *, judged: bool) -> None:
         """Writes and judges one turn; adds to the counts."""
@@ -177,7 +188,8 @@ class Writer:
     def judge(self, number: int, prompt: list[int], ids: list[int]) -> None:
         """Reads a turn by the validator, and by the stream parser in all pieces."""
         self.counts["judged"] += 1
-        if not complete(self.free, prompt + ids):
+        later = self.later[1:] if ids[-1:] == self.later[:1] else []
+        if not (complete(self.free, prompt + ids) or complete(self.free, prompt + ids + later)):
             self.fault("refused by the validator", number, ids)
             return
         written = [*calls_in(self.free, prompt + ids)]
