@@ -44,8 +44,8 @@ class Report(Lines):
         self._close()
         if self._head:
             self._write(
-                '  <testsuite name="mypt-lint" tests="1" failures="0">\n    <testcase name="no '
-                'findings" classname="mypt-lint"/>\n  </testsuite>\n'
+                '  <testsuite name="mypt-lint" tests="1" failures="0" errors="0">\n'
+                '    <testcase name="no findings" classname="mypt-lint"/>\n  </testsuite>\n'
             )
         self._write("</testsuites>\n")
 
@@ -62,7 +62,7 @@ class Report(Lines):
         number = len(self._cases)
         self._write(
             f'  <testsuite name={self._attribute(self._file)} tests="{number}" '
-            f'failures="{number}">\n'
+            f'failures="{number}" errors="0">\n'
         )
         self._write("".join(self._cases) + "  </testsuite>\n")
         self._cases, self._count, self._file = [], 0, None

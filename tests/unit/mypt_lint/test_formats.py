@@ -116,6 +116,8 @@ def test_junit_holds_no_more_than_a_file_s_worth(monkeypatch: pytest.MonkeyPatch
         (name, "4", "2 more findings are not listed") for name in "ab"
     ]
     (suite,) = ET.fromstring(report("junit", []))
+    # Attributes that the schema of Jenkins' xunit plugin (junit-10.xsd) requires of a suite.
+    assert all({"name", "tests", "failures", "errors"} <= set(s.keys()) for s in (*suites, suite))
     assert (suite.get("failures"), suite[0].get("name")) == ("0", "no findings")
 
 
