@@ -15,11 +15,11 @@ from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_lint.template.model import ModelFolder, Outcome, Templates
 from mypt_lint.template.render import Failed, Form
 from mypt_lint.template.render import literals as literals_of
+from mypt_lint.template.sandbox import without_marks
 from mypt_lint.template.source import Template
 from mypt_spec.templates.bounds import Bounded, OutOfBoundsError
 
 _WORD = re.compile("Qx([0-9]{6})z")
-_MARK = re.compile(r"\{%([-+]?)\s*(?:end)?generation\s*([-+]?)%\}")
 DEADLINE = 600  # seconds for all conversations; a hostile template may take 10 for each
 _LATER = timedelta(days=400, hours=5)
 Probe = list[dict[str, Any]]
@@ -33,7 +33,7 @@ class _Rendering:
     ) -> None:
         tags = (LIKELY_SPECIAL.findall(literals_of(template)) for template in texts)
         # Marks of what is trained may have the header, which prompts have already.
-        texts = [replace(text, text=_MARK.sub(r"{#\1 \2#}", text.text)) for text in texts]
+        texts = [replace(text, text=without_marks(text.text)) for text in texts]
         templates = Templates(texts, special.union(*tags), forms)
         self.templates = templates.usual, templates.for_tools
 

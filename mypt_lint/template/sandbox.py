@@ -30,18 +30,18 @@ def other_engine(name: str) -> Callable[[str, dict[str, Any]], str] | None:
         environment.add_function("raise_exception", _raise)
         environment.add_function("strftime_now", datetime.now().strftime)
         environment.add_filter("tojson", sandbox.tojson)
-        return str(environment.render_str(_plain(text), **values))
+        return str(environment.render_str(without_marks(text), **values))
 
     return render
 
 
 def _text(llama: Any, text: str, values: dict[str, Any]) -> str:
-    result = llama.render(_plain(text), json.loads(json.dumps(values)))
+    result = llama.render(without_marks(text), json.loads(json.dumps(values)))
     return str(result.text) if result.error is None else _raise(result.error)
 
 
-def _plain(text: str) -> str:
-    """Returns a template with conditions in the place of `{% generation %}`, which engines lack."""
+def without_marks(text: str) -> str:
+    """Returns a template with conditions in the place of `{% generation %}`."""
     return _MARKS.sub(lambda m: f"{{%{m[1]} {'endif' if m[2] else 'if true'} {m[3]}%}}", text)
 
 

@@ -13,6 +13,7 @@ from mypt_lint.derive.probe import Renderings
 from mypt_lint.derive.proof import Level, prove
 from mypt_lint.derive.spec import levels_table
 from mypt_lint.template.model import ModelFolder
+from mypt_spec.templates.sandbox import compiled
 from tests.unit.mypt_lint.test_derive import EMPTIES, PROMPT, STRIPS, THINKS
 
 EMPTY = "<think>\n\n</think>\n\n"
@@ -100,3 +101,13 @@ def test_masks_are_proved_without_a_vocabulary(tmp_path: Path) -> None:
     assert "the trained text is" in level.reason
     assert "[END]" in level.reason.partition(", not ")[0]
     assert "[END]" not in level.reason.partition(", not ")[2]
+
+
+def test_a_comment_may_name_the_marks_of_what_is_trained(tmp_path: Path) -> None:
+    """TRL's training templates begin with one; the marks themselves change no text."""
+    body = "{%- for m in messages %}{% generation -%}  [{{ m.content }}]{% endgeneration %}\n{% endfor %}"
+    comment = "{#- Added {% generation %} / {% endgeneration %} around answers. -#}\n"
+    (tmp_path / "chat_template.jinja").write_text(comment + body, encoding="utf-8")
+    messages = [{"role": "user", "content": "Hi"}]
+    with Renderings(ModelFolder(str(tmp_path))) as render:
+        assert render.text(messages) == compiled(comment + body)(messages=messages)[0] == "[Hi]"
