@@ -1,6 +1,6 @@
 """Times `mypt-prepare --model` end to end against `apply_chat_template` of transformers.
 
-    python -m bench.model_folder [FOLDER ...] [--records 3000] [--rounds 3]
+    python -m bench.model_folder [FOLDER ...] [--records 3000] [--rounds 3] [--derived]
 
 Without a folder, the vocabulary is GPT-2's, and the template below marks what is trained. Records
 are made up: chats, calls of one tool, and calls of tools that no other record has. A side is the
@@ -8,6 +8,10 @@ processor time of a process and its children for all records, less that for one:
 reads, checks, encodes and writes; the other reads JSON and makes ids, and a mask where the template
 marks one. Runs are interleaved; medians. The start is that of a record, from the command to its
 shards, once with an empty cache and once after that.
+
+`--derived` times chats from lines to ids and mask in this process, one thread, nothing written: by
+the format that is derived from the folder, checked, but not compared with renderings (`dialect`);
+and by `apply_chat_template` from parsed records.
 """
 
 from __future__ import annotations
@@ -22,7 +26,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import mypt_spec
 from bench.chats import write
@@ -99,12 +106,52 @@ def times(command: list[str], cache: Path, codes: tuple[int, ...] = (0,)) -> tup
     return spent, time.perf_counter() - began
 
 
+def in_process(folder: Path, lines: list[bytes], rounds: int) -> None:
+    """Prints the time of encoders in this process, and how many ids are those of transformers."""
+    from transformers import AutoTokenizer
+
+    from mypt_lint.derive.of_model import dialect_of_model, vocabulary_of_model
+    from mypt_train.data.encode_line import Encoder
+    from mypt_train.data.formats.options import Options
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)  # type: ignore[no-untyped-call]
+    name, file = dialect_of_model(folder, None, print), vocabulary_of_model(folder)
+    records = [json.loads(line)["messages"] for line in lines]
+    how = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": True}
+    derived = Options(dialect=name, vocabulary=str(file), context_length=100_000)
+    sides: dict[str, Callable[[], list[Any]]] = {
+        "apply_chat_template": lambda: [tokenizer.apply_chat_template(r, **how) for r in records],
+        "dialect": partial(Encoder(derived).lines, lines),
+    }
+    wanted = [each["input_ids"] for each in sides["apply_chat_template"]()]
+    spent: dict[str, list[float]] = {side: [] for side in sides}
+    ids = [[s.ids.tolist() for s in outcome.samples] for outcome in sides["dialect"]()]
+    equal = sum(a == [b] for a, b in zip(ids, wanted, strict=True))
+    print(f"{equal} of {len(wanted)} have the ids of transformers")
+    for _ in range(rounds):
+        for side, run in sides.items():
+            before = os.times()
+            run()
+            spent[side].append(sum(os.times()[:2]) - sum(before[:2]))
+    for side, each in spent.items():
+        pairs = zip(spent["apply_chat_template"], each, strict=True)
+        ratio = statistics.median(a / b for a, b in pairs)
+        print(f"{side}: {statistics.median(each):.3f} s, {ratio:.2f} times as fast")
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("folders", nargs="*", type=Path)
     options.add_argument("--records", type=int, default=3000)
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--derived", action="store_true")
     chosen = options.parse_args()
+    if chosen.derived:
+        with tempfile.TemporaryDirectory() as made:
+            write(path := Path(made) / "chats.jsonl", chosen.records * 1000, "chats", ids=True)
+            for folder in chosen.folders or [made_folder(Path(made) / "gpt2")]:
+                in_process(folder, path.read_bytes().splitlines(), chosen.rounds)
+        return
     with tempfile.TemporaryDirectory() as made:
         here = Path(made)
         for folder in chosen.folders or [made_folder(here / "gpt2")]:
