@@ -10,8 +10,8 @@ marks one. Runs are interleaved; medians. The start is that of a record, from th
 shards, once with an empty cache and once after that.
 
 `--derived` times chats from lines to ids and mask in this process, one thread, nothing written: by
-the format that is derived from the folder, checked, but not compared with renderings (`dialect`);
-and by `apply_chat_template` from parsed records.
+the shipped format that writes the folder's text, or the derived one, checked, but not compared with
+renderings (`dialect`); and by `apply_chat_template` from parsed records.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -110,29 +111,44 @@ def in_process(folder: Path, lines: list[bytes], rounds: int) -> None:
     """Prints the time of encoders in this process, and how many ids are those of transformers."""
     from transformers import AutoTokenizer
 
-    from mypt_lint.derive.of_model import dialect_of_model, vocabulary_of_model
+    from mypt_lint.derive.of_model import dialect_of_model, family_of, vocabulary_of_model
+    from mypt_lint.template.model import ModelFolder
     from mypt_train.data.encode_line import Encoder
     from mypt_train.data.formats.options import Options
 
     tokenizer = AutoTokenizer.from_pretrained(folder)  # type: ignore[no-untyped-call]
-    name, file = dialect_of_model(folder, None, print), vocabulary_of_model(folder)
-    records = [json.loads(line)["messages"] for line in lines]
-    how = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": True}
-    derived = Options(dialect=name, vocabulary=str(file), context_length=100_000)
+    name = family_of(ModelFolder(str(folder))) or dialect_of_model(folder, None, print)
+    file = vocabulary_of_model(folder)
+    records = [(r["messages"], r.get("tools")) for r in map(json.loads, lines)]
+    how = {"tokenize": True, "return_dict": True}
+    how["return_assistant_tokens_mask"] = marked = "generation %}" in tokenizer.chat_template
+    derived = Options(
+        dialect=name,
+        vocabulary=str(file),
+        context_length=100_000,
+        mask="trl" if marked else "model",
+    )
     sides: dict[str, Callable[[], list[Any]]] = {
-        "apply_chat_template": lambda: [tokenizer.apply_chat_template(r, **how) for r in records],
+        "apply_chat_template": lambda: [
+            tokenizer.apply_chat_template(messages, tools=tools, **how)
+            for messages, tools in records
+        ],
         "dialect": partial(Encoder(derived).lines, lines),
     }
-    wanted = [each["input_ids"] for each in sides["apply_chat_template"]()]
+    wanted = sides["apply_chat_template"]()
     spent: dict[str, list[float]] = {side: [] for side in sides}
-    ids = [[s.ids.tolist() for s in outcome.samples] for outcome in sides["dialect"]()]
-    equal = sum(a == [b] for a, b in zip(ids, wanted, strict=True))
-    print(f"{equal} of {len(wanted)} have the ids of transformers")
+    made = [outcome.samples for outcome in sides["dialect"]()]
+    for key, what in (("input_ids", "ids"), ("assistant_masks", "mask"))[: 1 + marked]:
+        equal = sum(
+            [getattr(sample, what).tolist() for sample in samples] == [theirs[key]]
+            for samples, theirs in zip(made, wanted, strict=True)
+        )
+        print(f"{equal} of {len(wanted)} have the {what} of transformers")
     for _ in range(rounds):
         for side, run in sides.items():
-            before = os.times()
+            before = time.process_time()
             run()
-            spent[side].append(sum(os.times()[:2]) - sum(before[:2]))
+            spent[side].append(time.process_time() - before)
     for side, each in spent.items():
         pairs = zip(spent["apply_chat_template"], each, strict=True)
         ratio = statistics.median(a / b for a, b in pairs)
@@ -145,11 +161,14 @@ def main() -> None:
     options.add_argument("--records", type=int, default=3000)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--derived", action="store_true")
+    options.add_argument("--kinds", nargs="*", choices=KINDS, default=KINDS)
     chosen = options.parse_args()
     if chosen.derived:
         with tempfile.TemporaryDirectory() as made:
-            write(path := Path(made) / "chats.jsonl", chosen.records * 1000, "chats", ids=True)
-            for folder in chosen.folders or [made_folder(Path(made) / "gpt2")]:
+            folders = chosen.folders or [made_folder(Path(made) / "gpt2")]
+            for kind, folder in product(chosen.kinds, folders):
+                write(path := Path(made) / "x.jsonl", chosen.records * 1000, kind, ids=True)
+                print(f"{folder.name}, {kind}:")
                 in_process(folder, path.read_bytes().splitlines(), chosen.rounds)
         return
     with tempfile.TemporaryDirectory() as made:
@@ -171,13 +190,13 @@ def main() -> None:
                 command = [sys.executable, "-c", THEIRS, str(folder), str(path), str(marked)]
                 return times(command, here / "cache")
 
-            for kind in KINDS:
+            for kind in chosen.kinds:
                 several, one = here / f"{kind}.jsonl", here / f"{kind}-1.jsonl"
                 write(several, chosen.records * 1000, kind, ids=True)
                 lines = several.read_text("utf-8").splitlines(keepends=True)[: chosen.records]
                 several.write_text("".join(lines), encoding="utf-8")
                 one.write_text(lines[0], encoding="utf-8")
-                if kind == KINDS[0]:
+                if kind == chosen.kinds[0]:
                     first, again = ours(one), min(ours(one) for _ in range(chosen.rounds))
                     print(
                         f"{folder.name}: start {first[0]:.2f} s of processor time, {first[1]:.2f} "
