@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -42,10 +43,6 @@ class Bounded(Generic[T]):
         self._child: Any = None
         self._pipe: Connection | None = None
         self._owner = 0  # the process that has started it
-
-    def __del__(self) -> None:
-        if self._owner == os.getpid():  # processes forked later hold the pipe open
-            self.close()
 
     def __reduce__(self) -> Any:
         return Bounded, (self._make, *self._args)
@@ -115,14 +112,21 @@ class Bounded(Generic[T]):
         self._child = context.Process(target=_work, args=worker_args, daemon=True)  # type: ignore[attr-defined]
         self._child.start()
         there.close()
+        self._end = weakref.finalize(self, _end, self._child, self._pipe, self._owner)
 
     def close(self) -> None:
         """Ends the process."""
         if self._pipe is not None:
-            self._child.kill()
-            self._child.join()
-            self._pipe.close()
+            self._end()
             self._pipe = None
+
+
+def _end(child: Any, pipe: Connection, owner: int) -> None:
+    """Ends a process, whose pipe those that were forked later hold open, unless it is another's."""
+    if owner == os.getpid():
+        child.kill()
+        child.join()
+    pipe.close()
 
 
 def _reason(exitcode: int) -> str:
