@@ -105,19 +105,21 @@ class TextFilter:
     """Finds doubtful texts for the rules that `selects` names."""
 
     def __init__(self, selects: Callable[[str], bool]) -> None:
-        self.prefilters = [p for p in PREFILTERS if not p.codes or any(map(selects, p.codes))]
+        asked = (not one.codes or any(map(selects, one.codes)) for one in PREFILTERS)
+        self.prefilters = {i: PREFILTERS[i] for i, is_asked in enumerate(asked) if is_asked}
+        self.bits = sum(1 << i for i in self.prefilters)
 
     @cached_property
     def _compiled(self) -> tuple[Any, list[int]]:
-        return _compile(*self.prefilters)
+        return _compile(*PREFILTERS)  # of all, which takes less memory than one for each filter
 
     def doubtful(self, texts: Sequence[str], joined: TextBytes | None = None) -> list[int]:
         """Returns the numbers of the texts, here also joined, in which something may be found."""
         places = self._scan(texts, joined)
-        of_every_text = [p for p in self.prefilters if places is None or not p.needles]
+        of_every_text = [p for p in self.prefilters.values() if places is None or not p.needles]
         doubtful = set[int]()
-        for i, bits in (places or {}).items():
-            text = texts[i]
+        for i, found in (places or {}).items():
+            text, bits = texts[i], found & self.bits
             while bits:
                 number = bits.bit_length() - 1
                 one, bits = self.prefilters[number], bits ^ 1 << number
@@ -131,7 +133,7 @@ class TextFilter:
     def by_code(self, texts: Sequence[str]) -> dict[str, set[int]]:
         """Returns the numbers of the texts in which the rule of each code may find something."""
         places, numbers = self._scan(texts), dict[str, set[int]]()
-        for bit, one in enumerate(self.prefilters):
+        for bit, one in self.prefilters.items():
             every = places is None or not one.needles
             in_doubt = [i for i, bits in (places or {}).items() if bits >> bit & 1]
             for code in one.codes:

@@ -82,6 +82,19 @@ def test_without_the_package_all_functions_are_asked() -> None:
     _compile.cache_clear()
 
 
+@pytest.mark.parametrize("wanted", sorted({code for one in PREFILTERS for code in one.codes})[:8])
+def test_a_filter_of_some_rules_asks_for_them_alone(wanted: str) -> None:
+    """All share one automaton, which takes 14 MB."""
+    one = TextFilter(lambda code: code == wanted)
+    assert one._compiled is text_filter()._compiled
+    asked = [p for p in PREFILTERS if not p.codes or wanted in p.codes]
+    assert one.doubtful(TEXTS) == [
+        i
+        for i, text in enumerate(TEXTS)
+        if any(len(text) >= p.least and p.may_find(text) for p in asked)
+    ]
+
+
 def chats() -> list[tuple[str, Any]]:
     """Returns the Bad records of rules about chats, with the code of the rule."""
     found = []
