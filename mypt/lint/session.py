@@ -52,6 +52,10 @@ _PAUSE = 0.3  # seconds between two looks at the files that are watched
 
 def lint(options: argparse.Namespace) -> int:
     """Lints what the options name, and returns the exit status. Raises UsageError."""
+    if options.template:  # a shell writes out --template *.jinja as the option and other files
+        others = [path for path in options.paths if path.lower().endswith((".jinja", ".jinja2"))]
+        options.template += others
+        options.paths = [path for path in options.paths if path not in others]
     plan = _plan(options)
     if options.show_settings:
         status = _show_settings(plan, options.paths)

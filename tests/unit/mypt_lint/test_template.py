@@ -201,6 +201,13 @@ def test_the_command(path: Path, lint: Linter) -> None:
     assert lint(*command) == (0, [], "80 conversations clean (1 file)\n")
 
 
+def test_templates_that_a_shell_writes_out(path: Path, lint: Linter) -> None:
+    """As of `--template *.jinja`: the second one is no data."""
+    (path.parent / "b.jinja").write_bytes(path.read_bytes())
+    status, findings, _ = lint("--template", str(path), str(path.parent / "b.jinja"))
+    assert (status, findings) == lint("--template", str(path))[:2]
+
+
 def test_severities_of_the_settings(path: Path, tmp_path: Path) -> None:
     replaced(path, "{{ c.id }} ", "")
     (tmp_path / "mypt-lint.toml").write_text('[severity]\ntemplate-loses-detail = "error"\n')
