@@ -453,10 +453,9 @@ class ModelFolder:
         written = {piece.message for piece in outcome.pieces}
         named = {leaf.path[:_CALL] for leaf in outcome.missing if leaf.kind == NAME}
         for leaf in outcome.missing:
-            if leaf.kind == THOUGHT and leaf.message <= chat.last_question:
-                continue
-            if leaf.kind != NAME and leaf.path[:_CALL] in named:
-                continue  # an argument of a call that is left out whole
+            is_earlier = leaf.kind == THOUGHT and leaf.message <= chat.last_question
+            if is_earlier or (leaf.kind != NAME and leaf.path[:_CALL] in named):
+                continue  # MYP737, or an argument of a call that is left out whole
             kind = "call" if leaf.kind == NAME else _KINDS.get(leaf.kind, leaf.kind)
             message = f"the chat template leaves out this {kind}"
             finding, said = _at("MYP731", message, leaf, chat), chat.messages[leaf.message]

@@ -22,8 +22,10 @@ of positions 1 to 4, so the prompt costs no logits.
 """
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -333,7 +335,7 @@ class _Run:
         log.record_event("begin", self.begin, begun + on, **facts)
         for note in self.notes:
             log.show(note)
-        meter = Meter(self.world, weights)
+        meter, warm = Meter(self.world, weights), 0.0
         for step in range(self.begin, last):
             rows = next(s for s in self.stages if s.begin <= step < s.end).rows(step, c.batch_rows)
             mine = share(rows, self.world.rank, self.world.size, c.micro_rows)
@@ -358,15 +360,19 @@ class _Run:
                 log.record_event("step", step + 1, text, **facts)
             elif step == self.begin:  # the first line may be long in coming
                 log.show(f"step {step + 1}: loss {loss:.4f}; a line every {c.log_every} steps")
+            warm = time.perf_counter() if step == self.begin else warm  # the first is slower
+            if step == self.begin + 2 and step + 1 < last:
+                pace = (time.perf_counter() - warm) / 2
+                rest = timedelta(seconds=round(pace * (last - step - 1)))
+                log.show(f"step {step + 1}: {pace:.2g} s a step, {rest} to step {last}")
             ends = interrupt.on_any(self.world)
             self._evaluate(step + 1, last, log, saves=ends)
             if ends and step + 1 < last:
                 raise KeyboardInterrupt
             if c.patience and self.stale >= c.patience:
+                kept = f"{self.result.folder} is kept"
+                log.show(f"step {step + 1}: no better validation for {self.stale}; {kept}")
                 break
-        if c.patience and self.stale >= c.patience:
-            step, folder = self.result.step, self.result.folder
-            log.show(f"step {step}: no better validation for {self.stale}; {folder} is kept")
         return self.result
 
     def _batch(self, rows: Sequence[Row], *, every: bool = False) -> Batch:

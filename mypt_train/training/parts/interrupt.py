@@ -7,7 +7,6 @@ second signal ends the run at once, as without this module.
 import os
 import signal
 from contextlib import suppress
-from types import FrameType
 from typing import Any, Self
 
 import torch
@@ -42,14 +41,12 @@ class Interrupt:
 
     def on_any(self, world: World) -> bool:
         """Returns whether any of the processes is to end; all of them call it."""
-        asked = torch.tensor(float(self.asked), device=world.device)
-        return bool(world.sum(asked)) if world.size > 1 else self.asked
+        return bool(world.sum(torch.tensor(float(self.asked), device=world.device)))
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _: Any) -> None:
         if self.asked:
             self.__exit__()
             signal.raise_signal(number)
-            return
-        self.asked = True
-        if self.says:
+        elif self.says:
             os.write(2, _SAYS)  # a file object may be in the middle of a line
+        self.asked = True

@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -259,15 +260,19 @@ def test_an_output_that_is_a_url_is_refused(
 def test_the_first_step_is_shown_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where nobody sees a bar, the line of the first `log_every` steps may be minutes away."""
+    """Where nobody sees a bar, the line of the first `log_every` steps may be minutes away.
+
+    The third one says how long the rest will take.
+    """
     pytest.importorskip("torch")
     from mypt.train import main
     from tests.support.training import config, data
 
-    chosen = ["--config", write(tmp_path / "c.json", config(steps=3, log_every=2))]
+    chosen = ["--config", write(tmp_path / "c.json", config(steps=5, log_every=5))]
     arguments = ["--data", str(data(tmp_path / "sft")), *chosen, "--out", str(tmp_path / "r")]
     assert main(arguments) == 0
     lines = [line.partition(": ") for line in capsys.readouterr().err.splitlines()]
     steps = [(step, text) for step, _, text in lines if step.startswith("step ")]
-    assert [step for step, _ in steps][:3] == ["step 1", "step 2", "step 3"]
-    assert steps[0][1].endswith("; a line every 2 steps")
+    assert [step for step, _ in steps][:3] == ["step 1", "step 3", "step 5"]
+    assert steps[0][1].endswith("; a line every 5 steps")
+    assert re.fullmatch(r"[\d.e-]+ s a step, 0:00:0\d to step 5", steps[1][1])
