@@ -1,7 +1,6 @@
 """Writes the entry of a data set in the configuration of axolotl, LLaMA-Factory or ms-swift.
 
-Input: a file of records, or rows of `mypt-prepare --format axolotl`; `trainers.toml` says what each
-trainer wants of which shape. Output: the files of the entries, and notes of what is not read.
+Reads records, or rows of `mypt-prepare --format axolotl`; `trainers.toml` has what trainers want.
 """
 
 import json
@@ -14,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mypt_cli.jsonl.names import MANIFEST
+from mypt_cli.jsonl.names import MANIFEST, TABLES
 from mypt_cli.jsonl.paths import source_of
 from mypt_cli.jsonl.values import lines
 from mypt_cli.words import counted
@@ -23,10 +22,9 @@ from mypt_records.shapes.sharegpt import LISTS
 from mypt_train.export.servers import write_folder
 from mypt_train.export.tokenizer_file import ExportError
 
-_FILE = Path(__file__).with_name("trainers.toml")
-TRAINERS: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+TRAINERS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _RECORDS = 1000  # whose keys are looked at
-_NAME = re.compile(r'"\{(name|messages|path)\}"')  # a value that is filled in
+_NAME = re.compile(r'"\{(name|messages|path|type)\}"')  # a value that is filled in
 
 
 def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, list[str]]:
@@ -35,7 +33,8 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
     Raises ExportError for records that a trainer does not read, before anything is written.
     """
     path, shape, keys, inner = Path(data), "rows", set[str](), Counter[str]()
-    names = {"name": path.name.partition(".")[0], "messages": "messages"}
+    kind = path.suffix[1:] if path.suffix in TABLES else "json"
+    names = {"name": path.name.partition(".")[0], "messages": "messages", "type": kind}
     if (path / MANIFEST).is_file():
         form = json.loads((path / MANIFEST).read_bytes())["options"].get("format", "bin")
         if form != "axolotl":
@@ -49,8 +48,9 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
         names["messages"] = next((key for key in LISTS if key in keys), "messages")
         items = [m for r in records for m in r.get(names["messages"]) or () if isinstance(m, dict)]
         inner = Counter(key for item in items for key in item if item[key] is not None)
-        calls = [json.dumps(item.get("tool_calls")) for item in items]
-        inner["text arguments"] = sum('"arguments": "' in text for text in calls)
+        texts = [json.dumps([m.get("tool_calls"), {"": m.get("content", "")}]) for m in items]
+        inner["text arguments"] = sum('"arguments": "' in text for text in texts)
+        inner["nulls"] = sum('": null' in text.replace('\\"', "") for text in texts)
     names["path"] = os.path.abspath(path)
     outputs, notes = {}, []
     for name in trainers:
@@ -62,9 +62,9 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
                 f"{', '.join(trainer['shapes'])}: mypt-convert --to chatml writes openai's"
             )
         entry = {**trainer["shapes"][shape]}
-        for key in keys.union(inner) & trainer.get("keys", {}).keys():
+        for key in filter(keys.union(inner).__contains__, trainer.get("keys", ())):
             for place, value in trainer["keys"][key].items():
-                entry[place] = entry[place] | value if isinstance(value, dict) else value
+                entry[place] = entry.get(place, {}) | value if isinstance(value, dict) else value
         text = json.dumps(entry, ensure_ascii=False)
         text = _NAME.sub(lambda m: json.dumps(names[m[1]], ensure_ascii=False), text)
         outputs[trainer["file"]] = trainer["text"].format(entry=text, **names).encode()
@@ -72,6 +72,6 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
         notes += [
             f"{name} {says[key]} {counted(count, 'message')}"
             for key, count in inner.items()
-            if count and key not in trainer["read"]
+            if count and key not in trainer["read"] and key not in entry.values()
         ]
     return write_folder(Path(out), outputs), notes

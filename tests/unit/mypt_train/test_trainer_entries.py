@@ -13,6 +13,7 @@ from mypt.prepare.cli import main as prepare
 from tests.support.build import call, tool
 from tests.support.shapes import HI, YO, gpt, talk
 from tests.support.shards import ROOT
+from tests.support.stand_in import stand_in
 
 # Fields of SFTDataset (axolotl 0.19), of DatasetAttr and its columns and tags (LLaMA-Factory 0.9.5), and of DatasetMeta
 # (ms-swift 4.6), as far as entries have them.
@@ -75,6 +76,52 @@ def test_keys_of_records_are_columns(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "axolotl does not" not in stderr
 
 
+def test_axolotl_maps_keys_that_templates_read_in_macros(tmp_path: Path) -> None:
+    """It drops keys of messages that it does not see in a template, such as those that a macro reads."""
+    called = {"role": "assistant", "reasoning_content": "T", "tool_calls": [call("f", {"q": 1})]}
+    record = {"messages": [*talk(HI), called, tool("1", tool_call_id="1"), *talk(YO)]}
+    mapped = entries(tmp_path, record, "axolotl")["axolotl"]["message_property_mappings"]
+    names = ["role", "content", "reasoning_content", "tool_calls", "tool_call_id"]
+    assert mapped == {name: name for name in names}
+
+
+@pytest.mark.parametrize(
+    ("weights", "read"),
+    [({"loss": False}, "loss"), ({"weight": 0, "loss": False}, "weight"), ({"train": False, "weight": 0}, "train")],
+)  # fmt: skip
+def test_axolotl_reads_one_key_of_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], weights: dict[str, Any], read: str
+) -> None:
+    record = {"messages": [*talk(HI), {"role": "assistant", "content": "Yo"} | weights]}
+    assert entries(tmp_path, record, "axolotl")["axolotl"]["message_field_training"] == read
+    notes = [f'does not read the key "{key}" of 1 message' for key in weights if key != read]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"mypt-export: axolotl {note}" for note in notes]
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "notes"),
+    [("", {"q": None}, 1), (None, {"q": 1}, 1), ("", '{"q": null}', 0), ('"x": null', {}, 0)],
+)
+def test_nulls_that_axolotl_drops(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: Any, arguments: Any, notes: int
+) -> None:
+    called = {"role": "assistant", "content": content, "tool_calls": [call("f", arguments)]}
+    entries(tmp_path, {"messages": [*talk(HI), called, tool("1"), *talk(YO)]}, "axolotl", "swift")
+    says = 'axolotl drops null (write "" as content, and arguments as JSON text): in 1 message'
+    assert capsys.readouterr().err.splitlines() == notes * [f"mypt-export: {says}"]
+
+
+@pytest.mark.extra("pyarrow")
+def test_the_type_of_a_table(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.Table.from_pylist([{"messages": talk(HI, YO)}]), tmp_path / "x.parquet")
+    assert export([str(tmp_path / "x.parquet"), "--for", "axolotl", "-o", str(tmp_path / "o")]) == 0
+    assert entry((tmp_path / "o" / "axolotl.yaml").read_text())["ds_type"] == "parquet"
+
+
 def test_arguments_that_a_trainer_would_quote(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,3 +176,21 @@ def test_axolotl_takes_the_entry(tmp_path: Path) -> None:
         made = entries(folder, record, "axolotl")["axolotl"]
         read = SFTDataset.model_validate(made).model_dump()
         assert {key: read[key] for key in made} == made
+
+
+@pytest.mark.extra("axolotl")
+def test_axolotl_keeps_what_a_macro_reads(tmp_path: Path) -> None:
+    theirs = pytest.importorskip("axolotl.prompt_strategies.chat_template")
+    from axolotl.utils.dict import DictDefault
+
+    template = "{% macro f(m) %}{{ m.reasoning_content }}{{ m.tool_calls }}{% endmacro %}"
+    template += (
+        "{% for m in messages %}{{ m.role }}{{ m.content }}{{ f(m) }}{{ eos_token }}{% endfor %}"
+    )
+    called = {"role": "assistant", "reasoning_content": "T", "tool_calls": [call("f", {"q": 1})]}
+    record = {"messages": [*talk(HI), called, tool("1", tool_call_id="1"), *talk(YO)]}
+    made = entries(tmp_path, record, "axolotl")["axolotl"]
+    _, library = stand_in(tmp_path, template, set(), {"eos_token": "</s>"})
+    settings = {"sequence_len": 64, "chat_template": "tokenizer_default"}
+    strategy = theirs.load(library, DictDefault(settings), DictDefault(made))
+    assert strategy.get_conversation_thread(record) == record["messages"]
