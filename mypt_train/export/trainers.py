@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mypt_cli.jsonl.names import MANIFEST, TABLES
+from mypt_cli.jsonl.names import MANIFEST
 from mypt_cli.jsonl.paths import source_of
 from mypt_cli.jsonl.values import lines
 from mypt_cli.words import counted
@@ -23,8 +23,7 @@ from mypt_train.export.servers import write_folder
 from mypt_train.export.tokenizer_file import ExportError
 
 TRAINERS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-_RECORDS = 1000  # whose keys are looked at
-_NAME = re.compile(r'"\{(name|messages|path|type)\}"')  # a value that is filled in
+_NAME = re.compile(r'"\{(name|messages|path)\}"')  # a value that is filled in
 
 
 def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, list[str]]:
@@ -33,18 +32,17 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
     Raises ExportError for records that a trainer does not read, before anything is written.
     """
     path, shape, keys, inner = Path(data), "rows", set[str](), Counter[str]()
-    kind = path.suffix[1:] if path.suffix in TABLES else "json"
-    names = {"name": path.name.partition(".")[0], "messages": "messages", "type": kind}
+    names = {"name": path.name.partition(".")[0], "messages": "messages"}
     if (path / MANIFEST).is_file():
         form = json.loads((path / MANIFEST).read_bytes())["options"].get("format", "bin")
         if form != "axolotl":
             raise ExportError(f"{data}: rows of the format {form}; prepare with --format axolotl")
         path /= "train"
     else:
-        values = [line.value for line in islice(lines(source_of(data)), _RECORDS)]
+        values = [line.value for line in islice(lines(source_of(data)), 1000)]
         shape = Counter(map(shape_of, values)).most_common(1)[0][0] if values else ""
         records = [value for value in values if isinstance(value, dict)]
-        keys = {key for record in records for key in record if record[key] is not None}
+        keys = {path.suffix, *(key for r in records for key in r if r[key] is not None)}
         names["messages"] = next((key for key in LISTS if key in keys), "messages")
         items = [m for r in records for m in r.get(names["messages"]) or () if isinstance(m, dict)]
         inner = Counter(key for item in items for key in item if item[key] is not None)
@@ -61,6 +59,8 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
                 f"{data}: {shape if shape == 'rows' else about}; {name} takes "
                 f"{', '.join(trainer['shapes'])}: mypt-convert --to chatml writes openai's"
             )
+        if path.suffix in trainer.get("refuses", ()):
+            raise ExportError(f"{data}: {name} cannot load {path.suffix} files; write .jsonl")
         entry = {**trainer["shapes"][shape]}
         for key in filter(keys.union(inner).__contains__, trainer.get("keys", ())):
             for place, value in trainer["keys"][key].items():

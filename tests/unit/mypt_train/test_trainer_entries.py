@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,19 @@ def test_nulls_that_axolotl_drops(
     entries(tmp_path, {"messages": [*talk(HI), called, tool("1"), *talk(YO)]}, "axolotl", "swift")
     says = 'axolotl drops null (write "" as content, and arguments as JSON text): in 1 message'
     assert capsys.readouterr().err.splitlines() == notes * [f"mypt-export: {says}"]
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.ndjson"])
+def test_files_whose_ending_a_trainer_does_not_know(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = json.dumps({"messages": talk(HI, YO)}).encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    for trainer, status in (("axolotl", 0), ("swift", 2), ("llamafactory", 2)):
+        out = str(tmp_path / trainer)
+        assert export([str(tmp_path / name), "--for", trainer, "-o", out]) == status
+        said = f"{trainer} cannot load {Path(name).suffix} files; write .jsonl"
+        assert (said in capsys.readouterr().err) == (status == 2)
 
 
 @pytest.mark.extra("pyarrow")
