@@ -46,6 +46,7 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
         names["messages"] = next((key for key in LISTS if key in keys), "messages")
         items = [m for r in records for m in r.get(names["messages"]) or () if isinstance(m, dict)]
         inner = Counter(key for item in items for key in item if item[key] is not None)
+        inner.update(f'role "{item.get("role") or item.get("from")}"' for item in items)
         texts = [json.dumps([m.get("tool_calls"), {"": m.get("content", "")}]) for m in items]
         inner["text arguments"] = sum('"arguments": "' in text for text in texts)
         inner["nulls"] = sum('": null' in text.replace('\\"', "") for text in texts)
@@ -54,11 +55,9 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
     for name in trainers:
         trainer = TRAINERS[name]
         if shape not in trainer["shapes"]:
-            about = SHAPES[shape].ABOUT if shape in SHAPES else "no records that are known"
-            raise ExportError(
-                f"{data}: {shape if shape == 'rows' else about}; {name} takes "
-                f"{', '.join(trainer['shapes'])}: mypt-convert --to chatml writes openai's"
-            )
+            about = SHAPES[shape].ABOUT if shape in SHAPES else shape or "no records that are known"
+            about = f"{about}; {name} takes {', '.join(trainer['shapes'])}"
+            raise ExportError(f"{data}: {about}: mypt-convert --to chatml writes openai's")
         if path.suffix in trainer.get("refuses", ()):
             raise ExportError(f"{data}: {name} cannot load {path.suffix} files; write .jsonl")
         entry = {**trainer["shapes"][shape]}
@@ -68,7 +67,8 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
         text = json.dumps(entry, ensure_ascii=False)
         text = _NAME.sub(lambda m: json.dumps(names[m[1]], ensure_ascii=False), text)
         outputs[trainer["file"]] = trainer["text"].format(entry=text, **names).encode()
-        says = {k: f'does not read the key "{k}" of' for k in inner} | trainer.get("notes", {})
+        says = {k: k if " " in k else f'key "{k}"' for k in inner}
+        says = {k: f"does not read the {v} of" for k, v in says.items()} | trainer.get("notes", {})
         notes += [
             f"{name} {says[key]} {counted(count, 'message')}"
             for key, count in inner.items()

@@ -152,6 +152,22 @@ def test_arguments_that_a_trainer_would_quote(
         assert [line for line in lines if "arguments" in line] == notes * [f"mypt-export: {says}"]
 
 
+def test_roles_that_a_trainer_does_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Axolotl leaves them to the template, which may write nothing; the others drop the record."""
+    turns = [("human", "Hi"), ("function_call", "{}"), ("observation", "1"), ("gpt", "Yo")]
+    entries(tmp_path, gpt(*turns), *FIELDS)
+    notes = [f'does not read the role "{role}" of 1 message' for role, _ in turns[1:3]]
+    assert capsys.readouterr().err.splitlines() == [f"mypt-export: axolotl {n}" for n in notes]
+    record = {"messages": [{"role": "developer", "content": "D"}, *talk(HI, YO)]}
+    (tmp_path / "2").mkdir()
+    entries(tmp_path / "2", record, *FIELDS)
+    says = 'does not read the role "developer" of 1 message'
+    lines = [f"mypt-export: {name} {says}" for name in ("llamafactory", "swift")]
+    assert capsys.readouterr().err.splitlines() == lines
+
+
 def test_prepared_rows(tmp_path: Path) -> None:
     rows, out = tmp_path / "rows", tmp_path / "out"
     prepare([str(ROOT / "examples" / "phase1.jsonl"), "--format", "axolotl", "-o", str(rows), "-q"])
