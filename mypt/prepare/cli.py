@@ -233,8 +233,12 @@ def _request_of(
                 "--history keep or per-turn trains all thoughts"
             )
     options = Options(**values | ({"vocabulary": None} if chosen.vocabulary == GPT2 else {}))
+    loaded = options.loaded_dialect
+    known, size = loaded.vocabulary, loaded.tokenizer.vocab_size
+    if known is not None and (new := sorted({*loaded.tokenizer.special} - {*known.special})):
+        say(f"not in the vocabulary: {', '.join(new)}; resize the model's embeddings to {size}")
     for rule in dict.fromkeys(rules):
-        checker(rule, options.loaded_dialect)  # raises for bad settings, before anything is written
+        checker(rule, loaded)  # raises for bad settings, before anything is written
     return sources, rules, options
 
 

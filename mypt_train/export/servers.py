@@ -81,17 +81,14 @@ def server_files(
                 if file in {TEMPLATE, *required}:
                     raise
                 missing.append(f"{file} is not written: {error}")
-    for line in missing:
-        say(line)
+                say(missing[-1])
     return out | {README: _readme(dialect, servers, missing)}
 
 
 def write_server_files(
-    dialect: Dialect,
-    servers: Iterable[str],
-    out: str | Path,
+    dialect: Dialect, servers: Iterable[str], out: str | Path,
     say: Callable[[str], None] = lambda _: None,
-) -> Path:
+) -> Path:  # fmt: skip
     """Writes the files for some servers to a new or empty folder, and returns it.
 
     Raises ExportError before anything is written, and where the folder cannot be written.

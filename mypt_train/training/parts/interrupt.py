@@ -37,7 +37,6 @@ class Interrupt:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        self._before = {}
 
     def on_any(self, world: World) -> bool:
         """Returns whether any of the processes is to end; all of them call it."""

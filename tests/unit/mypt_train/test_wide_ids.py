@@ -47,6 +47,17 @@ def test_the_manifest_says_the_type(folder: Path) -> None:
     assert reader.dialect is mypt_spec.dialect("mypt", vocabulary=large())
 
 
+def test_tags_that_the_vocabulary_lacks_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their ids are beyond the model's, and a trainer of somebody else adds no rows by itself."""
+    words = [word for word in arguments(tmp_path / "set") if word != "-q"]
+    assert prepare(words) == 0
+    (said,) = (line for line in capsys.readouterr().err.splitlines() if "the vocabulary" in line)
+    assert "not in the vocabulary: </myPT_assistant>, </myPT_assistant_context>, " in said
+    assert said.endswith("; resize the model's embeddings to 70336")
+
+
 def test_the_last_id_of_16_bits_needs_no_more() -> None:
     assert [dtype_of(size) for size in (50_304, 65_536, 65_537)] == ["uint16", "uint16", "uint32"]
 
