@@ -1,11 +1,11 @@
 """Lets a run end where it can go on: Ctrl-C and SIGTERM wait for the end of a step.
 
-Input: signals. Output: whether the run is to end, which the trainer asks after each step. The
-second signal ends the run at once, as without this module.
+The trainer asks after each step whether it is to end. A later signal ends it at once, as ever.
 """
 
 import os
 import signal
+import time
 from contextlib import suppress
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ import torch
 
 from mypt_train.training.parts.distributed import World
 
+_SAME = 1.0  # seconds in which torchrun passes on what the terminal has sent to all
 _SAYS = b"\nends after this step, which is saved; interrupt once more to end at once\n"
 
 
@@ -24,7 +25,7 @@ class Interrupt:
     """
 
     def __init__(self, *, waits: bool, says: bool) -> None:
-        self.waits, self.says, self.asked = waits, says, False
+        self.waits, self.says, self.asked = waits, says, 0.0  # when it was asked
         self._before = dict[int, Any]()
 
     def __enter__(self) -> Self:
@@ -40,12 +41,12 @@ class Interrupt:
 
     def on_any(self, world: World) -> bool:
         """Returns whether any of the processes is to end; all of them call it."""
-        return bool(world.sum(torch.tensor(float(self.asked), device=world.device)))
+        return bool(world.sum(torch.tensor(self.asked, device=world.device)))
 
     def _on_signal(self, number: int, _: Any) -> None:
-        if self.asked:
+        if self.asked and time.monotonic() > self.asked + _SAME:
             self.__exit__()
             signal.raise_signal(number)
-        elif self.says:
+        elif self.says and not self.asked:
             os.write(2, _SAYS)  # a file object may be in the middle of a line
-        self.asked = True
+        self.asked = self.asked or time.monotonic()
