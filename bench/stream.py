@@ -107,14 +107,7 @@ def ours(known: Known, pieces: Pieces) -> Read:
     """Reads ids by this package."""
     stream = AnswerStream(known.dialect, known.prompt, tools=TOOLS)
     deltas = [delta for ids, _ in pieces for delta in stream.push(ids)] + stream.end()
-    content, thoughts, calls = "", "", Calls()
-    for delta in deltas:
-        content += delta.get("content", "")
-        thoughts += delta.get("reasoning", "")
-        for call in delta.get("tool_calls", ()):
-            function = call["function"]
-            calls.add(call["index"], function.get("name"), function.get("arguments"))
-    return Read(content, thoughts, calls.calls)
+    return grown(Read("", "", []), deltas)
 
 
 def of_vllm(calls: str, reasoning: str) -> Parser:
