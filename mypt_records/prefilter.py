@@ -105,8 +105,8 @@ class TextFilter:
     """Finds doubtful texts for the rules that `selects` names."""
 
     def __init__(self, selects: Callable[[str], bool]) -> None:
-        asked = (not one.codes or any(map(selects, one.codes)) for one in PREFILTERS)
-        self.prefilters = {i: PREFILTERS[i] for i, is_asked in enumerate(asked) if is_asked}
+        rows = enumerate(PREFILTERS)
+        self.prefilters = {i: p for i, p in rows if not p.codes or any(map(selects, p.codes))}
         self.bits = sum(1 << i for i in self.prefilters)
 
     @cached_property

@@ -458,8 +458,8 @@ class ModelFolder:
                 continue  # MYP737, or an argument of a call that is left out whole
             kind = "call" if leaf.kind == NAME else _KINDS.get(leaf.kind, leaf.kind)
             message = f"the chat template leaves out this {kind}"
-            finding, said = _at("MYP731", message, leaf, chat), chat.messages[leaf.message]
-            trained = said.role == "assistant" and (said.weight is None or said.weight.value)
+            finding, source = _at("MYP731", message, leaf, chat), chat.messages[leaf.message]
+            trained = source.role == "assistant" and (source.weight is None or source.weight.value)
             if trained and leaf.message not in written:
                 message += ", and with it all of the answer: an empty answer would be trained"
                 finding = regraded(replace(finding, message=message, help=_EMPTY), "error")
