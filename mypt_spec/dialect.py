@@ -110,6 +110,12 @@ class Dialect:
         """
         return Tokenizer(self.table, self.vocabulary)
 
+    @property
+    def new_tags(self) -> dict[str, int]:
+        """Returns the tags that the vocabulary itself did not have, with their ids."""
+        known = set() if self.vocabulary is None else set(self.vocabulary.special.values())
+        return {tag: i for tag, i in self.tokenizer.special.items() if i not in known}
+
     def read(self, record: object) -> tuple[Episode | None, list[Finding]]:
         """Reads a JSON object, as `json.loads` returns it, into an Episode.
 

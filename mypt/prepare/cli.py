@@ -234,8 +234,8 @@ def _request_of(
             )
     options = Options(**values | ({"vocabulary": None} if chosen.vocabulary == GPT2 else {}))
     loaded = options.loaded_dialect
-    known, size = loaded.vocabulary, loaded.tokenizer.vocab_size
-    if known is not None and (new := sorted({*loaded.tokenizer.special} - {*known.special})):
+    if loaded.vocabulary is not None and (new := sorted(loaded.new_tags)):
+        size = loaded.tokenizer.vocab_size
         say(f"not in the vocabulary: {', '.join(new)}; resize the model's embeddings to {size}")
     for rule in dict.fromkeys(rules):
         checker(rule, loaded)  # raises for bad settings, before anything is written

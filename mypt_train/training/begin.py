@@ -170,9 +170,3 @@ def name_tags(model: Net, tags: Mapping[int, list[int]]) -> None:
     for weight in rows:
         for tag, ids in tags.items():
             weight[tag] = weight[ids].mean(dim=0)
-
-
-def new_tags(dialect: Dialect) -> list[int]:
-    """Returns the ids of the tags that the vocabulary itself did not have."""
-    special = set() if dialect.vocabulary is None else set(dialect.vocabulary.special.values())
-    return sorted(set(dialect.tokenizer.special.values()) - special)

@@ -38,7 +38,7 @@ from mypt_model.pretrained import Net
 from mypt_train.data.formats.manifest import BAD, GOOD
 from mypt_train.data.shard import ShardError
 from mypt_train.training.batches import Batch, Stage, batch, idle, share, stages
-from mypt_train.training.begin import begun, frozen, name_tags, named_tags, new_tags, shaped
+from mypt_train.training.begin import begun, frozen, name_tags, named_tags, shaped
 from mypt_train.training.corpus import Corpus, Row, corpus, open_data
 from mypt_train.training.facts import check_grammar, check_same, facts_of_run, other_mask
 from mypt_train.training.meter import Meter
@@ -206,7 +206,7 @@ class _Run:
         tag_ids = named_tags(self.train.dialect, words)
         if not hollow:
             name_tags(model, tag_ids)
-        tags = sorted({*new_tags(self.train.dialect), *tag_ids})
+        tags = sorted({*self.train.dialect.new_tags.values(), *tag_ids})
         if c.lora_rank:
             lora.add(model, c, tags)
             if last is not None:
