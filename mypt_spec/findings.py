@@ -90,8 +90,9 @@ def with_help(finding: Finding) -> Finding:
 class Rule(NamedTuple):
     """A row of `rules/rules.toml`, whose head says what the columns mean.
 
-    `sees` is one of SEES. A rule whose row does not have it may look at anything. `group` is a word
-    that selects all rules with it. A rule with `off` is reported only where it is selected.
+    `sees` is one of SEES. A rule whose row does not have it may look at anything. With `fast`, the
+    fast ways of the linter know where it finds nothing. `group` is a word that selects all rules
+    with it. A rule with `off` is reported only where it is selected.
     """
 
     code: str
@@ -99,6 +100,7 @@ class Rule(NamedTuple):
     severity: str
     fix: str = "none"
     sees: str = "episode"
+    fast: str = ""
     group: str = ""
     off: bool = False
     help: str = ""

@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from mypt_lint.check.checker import Checker
-from mypt_lint.fast.answered import longest
-from mypt_lint.fast.clean_texts import CleanTexts, text_filter
+from mypt_lint.fast.clean_texts import CleanTexts, longest, text_filter
 from mypt_lint.fast.clean_tools import CHAT, Declared, are_usual
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
 from mypt_records.chat import MEDIA

@@ -27,8 +27,7 @@ import msgspec
 from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.adapter_scan import AdapterScan, LineParts
-from mypt_lint.fast.answered import longest
-from mypt_lint.fast.clean_texts import AnyTexts, CleanTexts
+from mypt_lint.fast.clean_texts import AnyTexts, CleanTexts, longest
 from mypt_lint.fast.schema_splitter import SchemaSplitter
 from mypt_records.names import OPT_OUT
 from mypt_records.splitter import chat_splitter

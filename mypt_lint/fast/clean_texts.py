@@ -5,6 +5,7 @@ texts cost one search for a character.
 """
 
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
@@ -150,6 +151,22 @@ def text_filter(checker: Checker) -> TextFilter:
     import mypt_records.written  # noqa: F401 which registers a prefilter, as the checks do
 
     return TextFilter(lambda code: checker.selects(code) or RULES[code].severity == "error")
+
+
+def longest(checker: Checker) -> int:
+    """Returns the length in bytes of the longest line that may be judged fast; -1 for none.
+
+    Rules that are ignored count if they find errors: a hidden error may leave no episode (MYP906).
+    """
+    if checker.dialect.tokenizer.lacks:
+        return -1
+    for code, rule in RULES.items():
+        on = checker.selects(code) or rule.severity == "error"
+        if on and rule.sees in ("text", "episode") and not rule.fast:
+            return -1
+    limit = checker.limits.max_tokens
+    # `test_tokens_are_at_most_twice_the_bytes` holds this.
+    return sys.maxsize if limit is None else limit // 2
 
 
 def strings_of(values: list[Any]) -> list[str]:
