@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from mypt_spec.bodies.strict_json import escape, shortened, value_at
-from mypt_spec.bodies.type_names import objects, standard_types
+from mypt_spec.bodies.type_names import KEYWORDS, SCHEMAS, objects, standard_types
 from mypt_spec.compiled.toml import load
 
 MAX_MISFITS = 5  # named for one value
@@ -55,13 +55,10 @@ _NAMING = frozenset({
     "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "not",
 })  # fmt: skip
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-# Keywords whose schemas look at the value itself, and those whose schemas look at what is in it.
-_IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
 _BY_KEY = ("dependentSchemas", "dependencies", "patternProperties")  # schemas by key
-_INSIDE = frozenset({
-    "items", "prefixItems", "additionalItems", "contains", "unevaluatedItems", "patternProperties",
-    "additionalProperties", "unevaluatedProperties", "propertyNames",
-})  # fmt: skip
+# Keywords whose schemas look at what is in the value, and those that look at the value itself, too.
+_INSIDE = KEYWORDS["inside"] | {"patternProperties"}
+_ABOUT = SCHEMAS | {*_BY_KEY}
 # Formats that the library knows, and that are not checked, or not so strictly.
 _FORMATS: dict[str, Callable[[str], bool]] = dict.fromkeys((
     "date-time", "duration", "hostname", "idn-hostname", "iri", "iri-reference", "json-pointer",
@@ -349,7 +346,7 @@ class _Walk:
         for word, inner in [*schema.items()] * twice:
             if word in _REFERENCES:
                 several, at = self.targets(inner), (value,)
-            elif word in _IN_PLACE or word in _BY_KEY or word in _INSIDE:
+            elif word in _ABOUT:
                 several = inner if isinstance(inner, list) else [inner]
                 several = inner.values() if word in _BY_KEY and isinstance(inner, dict) else several
                 at = inside if word in _INSIDE else (value,)

@@ -21,8 +21,8 @@ from mypt_spec.compiled.toml import load
 KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 _TABLE = load(Path(__file__).with_suffix(".toml"))
 NAMES = {name: kind for kind, names in _TABLE["names"].items() for name in (kind, *names)}
-# Keywords whose value is a schema or a list of schemas, and those whose value is schemas by name.
-_PARTS, _NAMED = (frozenset(_TABLE["keywords"][key]) for key in ("schemas", "by_name"))
+KEYWORDS = {kind: frozenset(words) for kind, words in _TABLE["keywords"].items()}
+SCHEMAS = KEYWORDS["in_place"] | KEYWORDS["inside"]
 Places = list[tuple[str, str]]  # a pointer, and the name of the type there
 _DEPTH = 200  # deeper schemas are returned as they are; their readers refuse them
 
@@ -76,10 +76,10 @@ def mapped(
         return schema
     out = dict(schema)
     for word, value in schema.items():
-        if word in _NAMED and isinstance(value, Mapping):
+        if word in KEYWORDS["by_name"] and isinstance(value, Mapping):
             parts = {key: (part, f"{at}/{word}/{escape(str(key))}") for key, part in value.items()}
             out[word] = {k: mapped(v, change, p, depth + 1) for k, (v, p) in parts.items()}
-        elif word in _PARTS:
+        elif word in SCHEMAS:
             out[word] = mapped(value, change, f"{at}/{word}", depth + 1)
     return change(out, at)
 

@@ -19,38 +19,19 @@ from typing import Any, NamedTuple
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.strict_json import a_kind_of, shortened
-from mypt_spec.bodies.type_names import KINDS, objects, standard_types, type_notes
+from mypt_spec.bodies.type_names import (
+    KEYWORDS,
+    KINDS,
+    SCHEMAS,
+    objects,
+    standard_types,
+    type_notes,
+)
 
-# What JSON Schema defines, and what has no effect on which values fit.
-ANNOTATIONS = frozenset(
-    {
-        "$anchor", "$comment", "$dynamicAnchor", "$id", "$schema", "$vocabulary",
-        "contentEncoding", "contentMediaType", "contentSchema", "default", "deprecated",
-        "description", "example", "examples", "id", "readOnly", "strict", "title", "writeOnly",
-    }
-)  # fmt: skip
-# A keyword whose value is a schema; a list of schemas; schemas by name.
-_ONE = ("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not",
-        "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
-_MANY = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
-_NAMED = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
-_KEYWORDS = frozenset(
-    {
-        "$dynamicRef", "$recursiveRef", "$ref", "const", "dependencies", "dependentRequired",
-        "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "maxContains", "maxItems",
-        "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength",
-        "minProperties", "minimum", "multipleOf", "pattern", "required", "type", "uniqueItems",
-        *_ONE, *_MANY, *_NAMED,
-    }
-)  # fmt: skip
-# JSON Schema defines these formats; OpenAPI and others use more, which say nothing of a text.
-_FORMATS = frozenset(
-    {
-        "date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4",
-        "ipv6", "iri", "iri-reference", "json-pointer", "regex", "relative-json-pointer", "time",
-        "unknown", "uri", "uri-reference", "uri-template", "uuid",
-    }
-)  # fmt: skip
+_ANNOTATIONS, _FORMATS, _MANY = (KEYWORDS[kind] for kind in ("annotations", "formats", "lists"))
+_ONE = SCHEMAS - _MANY | {"items"}  # keywords whose value is a schema
+_KEYWORDS = SCHEMAS | KEYWORDS["by_name"] | KEYWORDS["others"]
+_SHARED = ("$defs", "definitions")
 _MOST_NESTED = 200
 
 
@@ -161,7 +142,7 @@ class _Reader:
         self.tool, self.ignored = tool, set[str]()
         self.root, self.renamed = standard_types(schema)
         root = self.root if isinstance(self.root, Mapping) else {}
-        self.shared = {w: root[w] for w in ("$defs", "definitions") if w in root}
+        self.shared = {w: root[w] for w in _SHARED if w in root}
         # References may lead anywhere in the schema, so what they name is kept.
         self.kept, self.anchors = _referenced(root)
 
@@ -189,13 +170,13 @@ class _Reader:
             here = f"{at}/{word}"
             if (word in self.kept and not at) or word in self.anchors:
                 out[word] = value
-            if word in ANNOTATIONS:
+            if word in _ANNOTATIONS:
                 continue
             if word not in _KEYWORDS:
                 self.ignored.add(str(word))
             elif word == "format" and value not in _FORMATS:
                 self.ignored.add(f"format: {value}")
-            elif word in _NAMED:
+            elif word in KEYWORDS["by_name"]:
                 left_out = schema.get("required", ()) if word == "properties" else None
                 out[word] = self.named(value, here, depth, required=left_out)
             elif word in _MANY and isinstance(value, list):
@@ -258,13 +239,13 @@ class _Reader:
             json.dumps(values, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise self.fault(f"{at}/{word}", f"a value is not a JSON value: {error}") from None
-        beside = {w: v for w, v in schema.items() if w != word and w not in _NAMED[:2]}
+        beside = {w: v for w, v in schema.items() if w != word and w not in _SHARED}
         fit = [v for v in values if not beside or self.fits(v, beside, at)]
         if not fit:
             others = ", ".join(map(repr, beside))
             problem = f"no value fits what is beside it ({others}): {_short(values[0])} does not"
             raise _NoValue(self.tool, f"{at}/{word}", problem)
-        shared_parts = {w: schema[w] for w in _NAMED[:2] if w in schema}
+        shared_parts = {w: schema[w] for w in _SHARED if w in schema}
         return {**shared_parts, **({"const": fit[0]} if word == "const" else {"enum": fit})}
 
     def fits(self, value: Any, schema: Mapping[str, Any], at: str) -> bool:

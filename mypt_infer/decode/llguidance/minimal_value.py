@@ -11,15 +11,15 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
-from mypt_infer.decode.base.schemas import ANNOTATIONS
 from mypt_infer.decode.base.work import step
 from mypt_infer.decode.compile.table_schemas import MAX_DEPTH
 from mypt_infer.decode.llguidance.pattern_text import Unreadable, pattern_text
-from mypt_spec.bodies.type_names import objects
+from mypt_spec.bodies.type_names import KEYWORDS, objects
 
 # The most parts of a value, and characters of a string.
 _MOST, _LETTERS = 20_000, 1 << 16
-_READ = ANNOTATIONS | {
+_ANNOTATIONS = KEYWORDS["annotations"]
+_READ = _ANNOTATIONS | {
     "$defs", "additionalProperties", "definitions", "exclusiveMaximum", "exclusiveMinimum",
     "format", "items", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum",
     "multipleOf", "pattern", "prefixItems", "properties", "required", "type",
@@ -75,7 +75,7 @@ class _Reader:
             for part in schema["allOf"]:
                 merged = self._both(merged, part)
             return self.value(merged, depth + 1)
-        if "$ref" in schema and not set(schema) - ANNOTATIONS - {"$ref"}:
+        if "$ref" in schema and not set(schema) - _ANNOTATIONS - {"$ref"}:
             _, kind, name = schema["$ref"].split("/")
             return self.value(self.root[kind][name], depth + 1)
         if set(schema) - _READ:
