@@ -10,10 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mypt.options import options
 from mypt_cli.command import Command
-from mypt_cli.parser import Parser
-from mypt_cli.store.gguf import model_path
-from mypt_infer.chat.opening import DIALECT, from_arguments
+from mypt_infer.chat.opening import from_arguments
 
 if TYPE_CHECKING:
     from mypt_infer.chat.session import Session
@@ -23,42 +22,6 @@ DONE, FAILED = 0, 2
 PROG = "mypt-chat"
 ABOUT = "Chat over a folder of documents: the model searches, reads and cites them."
 _AGAIN = 5.0  # seconds, in which all is kept and the terminal whole
-
-
-def _options(out: Parser) -> None:
-    add = out.group("input")
-    add.model("--model --model_ckpt DIR", model_path, DIALECT, required=False)
-    add(
-        "--scripted",
-        "a stand-in for a model, which searches for what you say and quotes what it finds",
-    )
-    add(
-        "--workspace --workspace_dir DIR",
-        "a folder of documents for the tools; without it there are none",
-    )
-    add("--index-dir --index_dir DIR", "where its index is kept (default: as mypt-index says)")
-    add("--system TEXT", "the system prompt; the tools are added to it")
-    add("--resume FILE[:N]", "continue the last conversation of transcripts, or that of line N")
-    add = out.group("limits")
-    add("--max-steps N", "calls and answers of a turn", type=int, default=5)
-    add("--max-tokens N", "tokens of a turn that the model draws", type=int, default=512)
-    add("--max-think-tokens N", "tokens of a thought", type=int, default=256)
-    add("--no-think", "the model answers or calls at once, without a thought")
-    add("--max-toolcall-tokens N", "tokens of a call", type=int, default=128)
-    add("--max-result-tokens N", "tokens of a tool's result", type=int, default=1024)
-    add("--tool-seconds S", "seconds that a tool may take", type=float, default=30.0)
-    add(
-        "--context-length N",
-        "ids that the model sees; the oldest turns are left out (default: what its config.json "
-        "says)",
-        type=int,
-    )
-    out.group("sampling").sampling(0.7)
-    add = out.group("performance")
-    add("--device DEVICE", "where the model runs", default="cpu")
-    add = out.group("output")
-    add("--transcript FILE", "add each conversation to this file of JSONL, one line each")
-    add("-v --verbose", "show what is thought, called and found as it comes, not only the answer")
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -132,7 +95,7 @@ def _leaving() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-main = Command(PROG, ABOUT, __file__, _options, _run, quiet="", errors=(ValueError,))
+main = Command(PROG, ABOUT, __file__, options(__file__), _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

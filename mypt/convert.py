@@ -9,12 +9,11 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mypt.options import options
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.parser import Parser, dialect_name
 from mypt_cli.run import saying
-from mypt_lint.settings.options import add_ignore, add_settings, add_system
-from mypt_records.names import AUTO, NAMES, NATIVE
+from mypt_records.names import NATIVE
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
@@ -24,44 +23,6 @@ CLEAN, REFUSED = 0, 1
 
 PROG = "mypt-convert"
 ABOUT = "Convert chat training data from one format to another, and say what is lost."
-
-
-def _options(out: Parser) -> None:
-    add = out.group("input")
-    add(
-        "IN.jsonl",
-        "files, folders, patterns, or - for standard input; .gz and .zst too",
-        dest="paths",
-        nargs="+",
-    )
-    add(
-        "--from --records FORMAT",
-        f"{', '.join(NAMES)}, native (of the dialect of the settings), a dialect, or auto to find "
-        "out (default: that of the settings, or a shape that is found, or mypt)",
-        dest="source",
-        type=partial(dialect_name, more=(*NAMES, AUTO, NATIVE), what="format"),
-    )
-    add = out.group("conversion")
-    add("--to DIALECT", "the dialect to write", dest="target", type=dialect_name, required=True)
-    add(
-        "--on-loss",
-        "a record that would lose something: refuse it, write it and say so, or write it and count "
-        "it",
-        choices=("error", "warn", "drop"),
-        default="error",
-    )
-    add_system(add)
-    add_ignore(add)
-    add = out.group("output")
-    add(
-        "-o --out OUT.jsonl",
-        "where the records go, or - for standard output; .gz is compressed, .parquet a table",
-        dest="output",
-        required=True,
-        old=["--output"],
-    )
-    add("--report PATH", "write the counts as JSON")
-    add_settings(out)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -154,7 +115,7 @@ def _formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], 
 
 
 main = Command(
-    PROG, ABOUT, __file__, _options, _run, interrupted="interrupted; nothing was written"
+    PROG, ABOUT, __file__, options(__file__), _run, interrupted="interrupted; nothing was written"
 )
 
 if __name__ == "__main__":

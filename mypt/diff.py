@@ -4,22 +4,15 @@ import argparse
 import sys
 from collections import Counter
 
+from mypt.options import options
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.parser import Parser
 
 SAME, DIFFERENT = 0, 1
 
 PROG = "mypt-diff"
 ABOUT = "Compare what two templates, models, formats or servers make of the same records."
 _SIDE = "a template, model folder, .gguf file, dialect, custom format folder, or URL of a server"
-
-
-def _options(out: Parser) -> None:
-    add = out.group("input")
-    add("A", _SIDE, dest="one")
-    add("B", _SIDE, dest="other")
-    add("PATH", "files, folders or patterns of records, or - for stdin", dest="paths", nargs="+")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -52,7 +45,7 @@ def _run(options: argparse.Namespace) -> int:
     return DIFFERENT if kinds else SAME
 
 
-main = Command(PROG, ABOUT, __file__, _options, _run)
+main = Command(PROG, ABOUT, __file__, options(__file__), _run)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,44 +3,13 @@
 import argparse
 import sys
 
+from mypt.options import options
 from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
-from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_cli.store.gguf import model_path
 
 PROG = "mypt-export"
 ABOUT = "Write a checkpoint as a Hugging Face folder."
-
-
-def _options(out: Parser) -> None:
-    add = out.group("input")
-    add(
-        "CHECKPOINT",
-        "config.json and model.safetensors, what mypt-train has written to, or a .gguf file; for a "
-        "trainer, its data",
-        type=model_path,
-        dest="checkpoint",
-        nargs="?",
-    )
-    add.dialect("that of the checkpoint, or mypt")
-    add(
-        "--vocab PATH",
-        "the vocabulary: ranks, tokenizer.json, tekken.json, or a folder with one (default: "
-        "the one in the checkpoint, or GPT-2's)",
-        type=model_path,
-    )
-    add = out.group("output")
-    add(
-        "--for SERVER",
-        "add the files of a server: transformers, vllm, sglang, llama.cpp; or write the entry of "
-        "data for a trainer: axolotl, llamafactory, swift; several by commas",
-        dest="servers",
-        action="append",
-        default=[],
-    )
-    add("-o --out DIR", "an empty folder, or a new one; required")
-    add("OUT", argparse.SUPPRESS, dest="old_out", nargs="?")  # the folder as a second word
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -75,7 +44,7 @@ def _run(chosen: argparse.Namespace) -> None:
     print(report)
 
 
-main = Command(PROG, ABOUT, __file__, _options, _run, quiet="")
+main = Command(PROG, ABOUT, __file__, options(__file__), _run, quiet="")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from mypt.options import options
 from mypt_cli.command import Command
 from mypt_cli.inputs import json_of, text_of, tools_of
-from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_cli.store.gguf import model_path
 from mypt_infer.run_format import format_of
 from mypt_spec import Dialect
 from mypt_spec.episode import as_read
@@ -31,39 +30,6 @@ if TYPE_CHECKING:
 
 PROG = "mypt-generate"
 ABOUT = "Generate one turn: legal, complete, and within budget."
-
-
-def _options(out: Parser) -> None:
-    add = out.group("input")
-    add.model("--model DIR", model_path, "mypt")
-    add("--prompt FILE", "a record or a serialised text; - is stdin", required=True)
-    add(
-        "--tools FILE",
-        "a JSON list of tools in OpenAI's or MCP's style (default: those of the prompt's record)",
-    )
-    add("--skip-unreadable", "leave out tools whose schemas cannot be read, and name them")
-    add = out.group("limits")
-    add("--max-new-tokens N", "of the turn", type=int, default=256)
-    add("--max-think-tokens N", "of each thought", type=int)
-    add("--no-think", "the model may not begin a thought")
-    add("--max-toolcall-tokens N", "of each call", type=int)
-    add("--stop TAG", "stop after this tag, too; may be repeated", action="append", default=[])
-    add = out.group("answer").one_of()
-    add("--response-regex REGEX", "the text of the answer matches it, as a whole")
-    add("--response-schema FILE", "the text of the answer is JSON that fits this JSON Schema")
-    add("--response-lark FILE", "the text of the answer is what this grammar says")
-    out.group("sampling").sampling(1.0)
-    shape = out.group("output").one_of()
-    shape("--raw", "exactly the generated text, tags included")
-    shape("--json", "one JSON object: text, ids, how it ended, the record, what was lost")
-    add = out.group("performance")
-    add(
-        "--engine",
-        "what reads calls; auto: tables where they hold the schemas",
-        choices=("table", "llguidance", "auto"),
-        default="auto",
-    )
-    add("--device DEVICE", "where the model runs", default="cpu")
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -226,7 +192,7 @@ class Screen:
             self.fresh = False
 
 
-main = Command(PROG, ABOUT, __file__, _options, _run, quiet="", errors=(ValueError,))
+main = Command(PROG, ABOUT, __file__, options(__file__), _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mypt.options import options
 from mypt_cli.command import Command
-from mypt_cli.parser import Parser
 from mypt_cli.progress import Bar
 
 if TYPE_CHECKING:
@@ -26,24 +26,6 @@ _WIDTH = 160
 
 PROG = "mypt-index"
 ABOUT = "Index a folder of documents for the tools of a workspace."
-
-
-def _options(out: Parser) -> None:
-    add = out.group("input")
-    add("DIR", "the folder of documents", dest="folder")
-    add("--index-dir DIR", "where the index is kept (default: a folder in the user's cache folder)")
-    add = out.group("search")
-    add("--search QUERY", "bring the index up to date, and show the chunks that fit the query best")
-    add("--top-k N", "chunks to show", type=int, default=5)
-    add = out.group("tools for other programs")
-    add(
-        "--mcp",
-        "bring the index up to date, and offer the tools of the workspace on stdin and stdout, by "
-        "the Model Context Protocol",
-    )
-    add("--mcp-port N", "the same by HTTP, at http://127.0.0.1:N/mcp", type=int)
-    add = out.group("output")
-    add("-v --verbose", "name every file that was left out, not only how many")
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -124,7 +106,7 @@ main = Command(
     PROG,
     ABOUT,
     __file__,
-    _options,
+    options(__file__),
     _run,
     errors=(ValueError, RuntimeError),
     interrupted="interrupted; the index is whole, and mypt-index goes on where it was stopped",

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mypt.options import options
 from mypt_cli.command import Command
-from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_cli.store.gguf import model_path
 
 if TYPE_CHECKING:
     from mypt_infer.serve.service import Service
@@ -22,32 +21,6 @@ if TYPE_CHECKING:
 PROG = "mypt-serve"
 ABOUT = "Serve a model over HTTP, as clients of OpenAI's API ask."
 KEY = "MYPT_SERVE_KEY"
-
-
-def _options(out: Parser) -> None:
-    add = out.group("input")
-    add.model("--model DIR", model_path, "mypt")
-    add("--name NAME", "the model's name for clients (default: that of its folder)")
-    add("--system TEXT", "the system prompt of conversations that have none")
-    add(
-        "--tool NAME",
-        "a tool of the model whose name the API does not take: a.b is a_b for clients; may be "
-        "repeated (default: those of a workspace)",
-        action="append",
-        default=[],
-    )
-    add = out.group("limits")
-    add("--rows N", "answers that are drawn at once", type=int, default=16)
-    add("--queue N", "answers that may wait; more are refused with 429", type=int, default=64)
-    add("--max-new-tokens N", "of a request that does not say", type=int, default=512)
-    add("--timeout S", "seconds that a request may take", type=float, default=300.0)
-    add("--grace S", "seconds that requests get when the server is stopped", type=int, default=10)
-    add = out.group("network")
-    add("--host HOST", "where it listens", default="127.0.0.1")
-    add("--port PORT", "where it listens; 0 takes a free one", type=int, default=8000)
-    add = out.group("performance")
-    add("--device DEVICE", "where the model runs", default="cpu")
-    add("--threads N", "of torch (default: as torch says)", type=int)
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -144,7 +117,7 @@ def _service(chosen: argparse.Namespace) -> Service:
     )
 
 
-main = Command(PROG, ABOUT, __file__, _options, _run, quiet="", errors=(ValueError,))
+main = Command(PROG, ABOUT, __file__, options(__file__), _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,30 +6,13 @@ A summary goes to stderr.
 import argparse
 import sys
 
+from mypt.options import options
 from mypt_cli.command import Command
-from mypt_cli.parser import Parser
 
 DIALECT = "mypt"
 
 PROG = "mypt-synth"
 ABOUT = "Make up episodes of a curriculum, phase by phase."
-
-
-def _options(out: Parser) -> None:
-    add = out.group("what is made")
-    add("--phase N", "1 to 5; of mypt-3b 1 or 2", type=int, required=True)
-    add.dialect(DIALECT, which="the format: mypt or mypt-3b")
-    add("-n --number N", "episodes", dest="n", type=int, default=1000, old=["--n"])
-    add("--seed SEED", "other episodes (default: 0)", type=int, default=0)
-    add("--split", "whose prompts", choices=("train", "heldout"), default="train")
-    add = out.group("output")
-    add(
-        "-o --out FILE",
-        "where the records go; .gz is compressed (default: -, standard output)",
-        dest="output",
-        default="-",
-        old=["--output"],
-    )
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -61,7 +44,7 @@ def _run(chosen: argparse.Namespace) -> None:
 
 
 main = Command(
-    PROG, ABOUT, __file__, _options, _run, interrupted="interrupted; no file was written"
+    PROG, ABOUT, __file__, options(__file__), _run, interrupted="interrupted; no file was written"
 )
 
 if __name__ == "__main__":

@@ -8,63 +8,13 @@ import json
 import os
 import sys
 
+from mypt.options import options
 from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
 from mypt_cli.inputs import tools_of
-from mypt_cli.parser import Parser
-from mypt_cli.store.gguf import model_path
 
 PROG = "mypt-train"
 ABOUT = "Train a model on shards that mypt-prepare has made."
-
-
-def _options(out: Parser) -> None:
-    add = out.group("input")
-    add(
-        "--data DIR",
-        "a folder that mypt-prepare has made; may be repeated",
-        action="append",
-        required=True,
-    )
-    add(
-        "--config FILE",
-        "a JSON file, or the name of a config that comes with the package: tiny, small, medium, "
-        "toolchat_150M; finetune (default with --init-from), lora",
-    )
-    add(
-        "--set KEY=VALUE",
-        "another value for a key of the config, as train.lr=0.001; may be repeated",
-        action="append",
-        default=[],
-    )
-    add(
-        "--init-from DIR",
-        "a model to begin with: a run of mypt-train, or a folder of Hugging Face (Llama, Qwen2, "
-        "Qwen3, ...), or a .gguf file",
-        type=model_path,
-    )
-    add(
-        "--tools FILE",
-        "a JSON list of tools in OpenAI's style, for legality; without it, what the validation "
-        "data calls",
-    )
-    add = out.group("course")
-    add(
-        "--phases A-B",
-        'run the curriculum in order, as "1-5" or "1,2,4", each phase with replay of those before '
-        "it",
-    )
-    add("--steps N", "stop after step N; the schedule stays that of the config", type=int)
-    add = out.group("output")
-    add("-o --out DIR", "checkpoints and log; an empty folder, or a new one", required=True)
-    add("--resume", "go on from the last checkpoint in --out")
-    add = out.group("performance")
-    add(
-        "--threads N",
-        "threads on the CPU (default: by the size of the model and the cores)",
-        type=int,
-    )
-    add("--no-verify", "do not compare the SHA-256 of all data files first")
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -121,7 +71,7 @@ main = Command(
     PROG,
     ABOUT,
     __file__,
-    _options,
+    options(__file__),
     _run,
     quiet="no progress",
     interrupted="interrupted; go on with --resume",

@@ -9,20 +9,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mypt.options import options
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.parser import Parser, positive
+from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_cli.store.gguf import model_path
 from mypt_lint.settings.options import (
     DEFAULTS,
-    add_dialect,
-    add_ignore,
-    add_model,
-    add_records,
-    add_settings,
-    add_system,
-    mask_name,
     template_options,
 )
 
@@ -34,66 +27,13 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS = 0, 1
 AUTO = "auto"
 _LINE_OF_STDIN = re.compile(r"-:[0-9]+$")
-_VIEWS = {
-    "mask": "the serialised text, trained against masked",
-    "ids": "one token a line: position, id, loss, block, text",
-    "text": "the serialised text as it is",
-}
 
 PROG = "mypt-view"
 ABOUT = "Show episodes of chat training data as a chat: loss mask, token ids and findings."
 
 
 def _options(out: Parser) -> None:
-    add = out.group("input")
-    add(
-        "FILE[:LINE]",
-        "JSONL or text, .gz and .zst too, or - for standard input; from its first line, or LINE",
-        dest="file",
-    )
-    some = add.one_of()
-    some("-n --number N", "show N episodes (default: 1)", type=positive)
-    some("--all", "show all episodes to the end of the file")
-    add_dialect(add)
-    add_model(
-        add, "show what the chat template of a model makes of records, with its ids and loss mask"
-    )
-    add("--vocab PATH", "show ids of another vocabulary than that of the format", type=model_path)
-    add_records(add)
-    add_system(add)
-    add(
-        "--kind",
-        "JSONL records, or serialised text (default: that of the settings, or record)",
-        choices=("record", "text"),
-    )
-    add = out.group("output")
-    views = add.one_of()
-    for view, text in _VIEWS.items():
-        views(f"--{view}", text, dest="view", action="store_const", const=view)
-    views(
-        "-o --out --html OUT.html",
-        "write one page with everything in it; needs no network",
-        dest="html",
-    )
-    add(
-        "--layout NAME",
-        "of --text: one of the dialect's layouts (default: compact, or the text as it was read)",
-    )
-    add(
-        "--history",
-        "show what mypt-prepare --history makes of each record; with per-turn, an episode for each "
-        "turn, its answer trained alone (default: that of mypt-prepare with --mask, --ids or a "
-        "page, else keep)",
-        choices=("keep", "official", "per-turn"),
-    )
-    add(
-        "--mask-name NAME",
-        "what --mask, --ids and a page show as trained: a mask of mypt-prepare --mask, such as "
-        "calls or trl+last (default: model)",
-        type=mask_name,
-        default="model",
-    )
-    add_ignore(add_settings(out))
+    options(__file__)(out)
     out._negative_number_matcher = _LINE_OF_STDIN  # a name, not an option
 
 

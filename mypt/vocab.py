@@ -8,24 +8,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
+from mypt.options import options
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_lint.settings.options import add_dialect, add_settings
 
 PROG = "mypt-vocab"
 ABOUT = "Learn a byte-pair encoding for a small model."
-
-
-def _options(out: Parser) -> None:
-    add = out.group("input")
-    add("PATH", "files, folders and patterns of JSONL; .gz and .zst too", dest="paths", nargs="+")
-    add_dialect(add)
-    add = out.group("output")
-    add("-o --out FILE", "the file of ranks", dest="output", required=True, old=["--output"])
-    add("--size N", "ids of text that it has", type=int, default=1000)
-    add_settings(out)
 
 
 def _texts(chosen: argparse.Namespace, totals: Counter[str]) -> Iterator[str]:
@@ -86,7 +75,7 @@ def _run(chosen: argparse.Namespace) -> None:
 
 
 main = Command(
-    PROG, ABOUT, __file__, _options, _run, interrupted="interrupted; nothing was written"
+    PROG, ABOUT, __file__, options(__file__), _run, interrupted="interrupted; nothing was written"
 )
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,37 +40,6 @@ class Options:
     def one_of(self) -> Options:
         """Returns what adds options of which only one may be given."""
         return Options(self._group.add_mutually_exclusive_group())
-
-    def dialect(self, otherwise: str, *, which: str = "") -> None:
-        """Adds `--dialect`, worded alike for all commands; `otherwise` says what holds without.
-
-        `which` names the formats of a command that does not take all of them.
-        """
-        label = which or "the format, a folder of your own, or auto to detect it"
-        about = f"{label} (default: {otherwise})"
-        self("--dialect NAME", about, type=partial(dialect_name, more=("auto",)))
-
-    def model(
-        self, names: str, path: Callable[[str], str], otherwise: str, *, required: bool = True
-    ) -> None:
-        """Adds the model that a command runs, its format (`otherwise` without one), and its ids.
-
-        `path` reads the name of a model, as `store.gguf.model_path` does.
-        """
-        about = "config.json and *.safetensors, a run of mypt-train, or a .gguf file"
-        self(names, about, type=path, required=required)
-        self.dialect(f"that of the checkpoint, or {otherwise}")
-        about = "the vocabulary: ranks, tokenizer.json, tekken.json, or a folder with one"
-        about += " (default: that of the model, where it has one)"
-        self("--vocab PATH", about, type=path)
-
-    def sampling(self, temperature: float) -> None:
-        """Adds how the tokens of a model are drawn; `temperature` is the default."""
-        about = "0 takes the best; calls always do"
-        self("--temperature T", about, type=float, default=temperature)
-        self("--top-k K", "choose among the K best", type=int)
-        self("--top-p P", "choose among the best that hold a share P", type=float)
-        self("--seed SEED", "the same tokens again", type=int)
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

@@ -28,7 +28,10 @@ from mypt_spec.table_file import TomlFile
 ROOT = Path(__file__).parent.parent
 TABLES = (
     "grammar/mistakes.toml",
+    "mypt/lint/cli.toml",
     "mypt/lint/commands.toml",
+    "mypt/prepare/cli.toml",
+    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("mypt/*.toml")),
     "mypt_cli/jsonl/array.toml",
     "mypt_cli/jsonl/other_files.toml",
     "mypt_cli/jsonl/project_files.toml",

@@ -8,8 +8,8 @@ import argparse
 import gc
 import sys
 
-from mypt.lint.commands import ABOUT, subcommand
-from mypt.lint.options import QUIET, options
+from mypt.lint.commands import ABOUT, QUIET, subcommand
+from mypt.options import options
 from mypt_cli.command import Command
 
 FINDINGS = 1  # the exit status
@@ -36,7 +36,7 @@ main = Command(
     PROG,
     "Check chat training data against the grammar of its format.",
     __file__,
-    options,
+    options(__file__),
     _lint,
     quiet=QUIET,
     subcommands=ABOUT,

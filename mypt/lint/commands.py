@@ -7,16 +7,17 @@ import re
 import sys
 from pathlib import Path
 
+from mypt.options import options
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.parser import Parser
-from mypt_lint.settings.options import model_path
 from mypt_spec.compiled.toml import load
 
 PROG = "mypt-lint "
 _PAGE_WIDTH = 100  # cells of a terminal that a page takes at most
 STARTER = Path(__file__).parent / "starter.toml"
-ABOUT = load(Path(__file__).with_suffix(".toml"))
+_TABLES = Path(__file__).with_suffix(".toml")
+ABOUT = {name: table["about"] for name, table in load(_TABLES).items()}
+QUIET = "print findings and nothing else"
 
 
 def subcommand(name: str) -> Command:
@@ -25,55 +26,13 @@ def subcommand(name: str) -> Command:
 
         return command(PROG + name)
     if name == "server":
-        from mypt.lint.options import QUIET, options
-
-        return Command(PROG + name, ABOUT[name], "", options, _serve, quiet=QUIET)
-    options, body = {
-        "explain": (_explaining, _explain),
-        "rules": (_listing, _rules),
-        "init": (_beginning, _init),
-        "new-dialect": (_a_new_folder, _new_dialect),
-        "derive": (_a_model, _derive),
-        "check-dialect": (_a_folder, _check_dialect),
-    }[name]
-    return Command(PROG + name, ABOUT[name], "", options, body, quiet="")
-
-
-def _explaining(out: Parser) -> None:
-    out.group("input")("CODE", "a code, the beginning of one, a name, or `all`", dest="rule")
-    out.group("output")(
-        "--format", "md is not laid out on a terminal; with `all` it is the whole reference",
-        choices=("text", "md"), default="text",
-    )  # fmt: skip
-
-
-def _listing(out: Parser) -> None:
-    out.group("output")(
-        "--format", "how they are listed", choices=("text", "md", "json"), default="text"
-    )
-
-
-def _beginning(out: Parser) -> None:
-    out.group("input").dialect("what the first file here or below is in")
-
-
-def _a_new_folder(out: Parser) -> None:
-    out.group("input")("FOLDER", "a new folder; its name becomes that of the format", dest="folder")
-
-
-def _a_folder(out: Parser) -> None:
-    add = out.group("input")
-    add("FOLDER", "a folder with a grammar and tokens.toml", dest="folder")
-    add("--vocab PATH", "check it on another vocabulary than its own, as mypt-prepare --vocab")
-
-
-def _a_model(out: Parser) -> None:
-    add = out.group("input")
-    add("MODEL", "the folder of a model, or a .gguf file", dest="model", type=model_path)
-    add("--conversations N", "conversations of each level for the proof", type=int, default=100)
-    add("--seed N", "another number proves it on other conversations", type=int, default=0)
-    about = "a new folder; its name becomes that of the format"
-    out.group("output")("-o --out FOLDER", about, dest="folder", required=True)
+        table = options(str(_TABLES.with_name("cli")))
+        return Command(PROG + name, ABOUT[name], "", table, _serve, quiet=QUIET)
+    body = {
+        "explain": _explain, "rules": _rules, "init": _init, "new-dialect": _new_dialect,
+        "derive": _derive, "check-dialect": _check_dialect,
+    }[name]  # fmt: skip
+    return Command(PROG + name, ABOUT[name], "", options(__file__, name), body, quiet="")
 
 
 def _explain(chosen: argparse.Namespace) -> int:

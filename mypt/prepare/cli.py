@@ -13,19 +13,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mypt.options import options
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_cli.store.gguf import model_path
 from mypt_cli.words import counted
 from mypt_lint.settings.options import (
-    add_dialect,
-    add_ignore,
-    add_model,
-    add_records,
-    add_settings,
-    add_system,
     template_options,
 )  # fmt: skip
 from mypt_records.names import AUTO
@@ -41,101 +34,6 @@ GPT2 = "gpt2"  # for --vocab: the vocabulary of formats that name none
 
 PROG = "mypt-prepare"
 ABOUT = "Make training shards with exact loss masks from checked JSONL."
-
-
-def _options(out: Parser) -> None:
-    add = out.group("input")
-    add("PATH", "files, folders and patterns; .gz and .zst too", dest="paths", nargs="+")
-    add_dialect(add)
-    add_model(
-        add, "write text, ids and loss mask by the chat template of a model, in place of a dialect"
-    )
-    add_records(add)
-    add_system(add)
-    add = out.group("what is checked")
-    add("--phase N", "refuse what the curriculum has not introduced by phase N", type=int)
-    add_ignore(add)
-    add(
-        "--on-error",
-        "when a line is refused: make no data set, or go on without it",
-        choices=("fail", "reject"),
-        default="fail",
-    )
-    add = out.group("tokens and rows")
-    add(
-        "--vocab PATH",
-        "a vocabulary in the place of GPT-2's: ranks as tiktoken writes them, tokenizer.json, "
-        "tekken.json, a folder with one of these, or a .gguf file; formats of models need it, or "
-        "gpt2",
-        type=model_path,
-        dest="vocabulary",
-    )
-    add("--context-length N", "tokens of a row", type=int, default=2048)
-    add(
-        "--pack",
-        "whole episodes side by side in rows (default: yes, but no for other trainers)",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-    )
-    add(
-        "--mask NAME",
-        "what is trained: model (default), trl or all-assistant; of these, with + or a comma "
-        "between names, only calls, answers or last, and no-think, no-arguments, no-failed-calls "
-        "or no-empty-think: trl+last",
-        default="model",
-    )
-    add(
-        "--history",
-        "what becomes of thoughts of earlier turns: keep all; official, as the chat template "
-        "writes a conversation (default, if it leaves them out); per-turn, as it writes each "
-        "turn, in its own episode that trains this turn alone",
-        choices=("keep", "official", "per-turn"),
-    )
-    add(
-        "--long",
-        "what becomes of episodes that no row can hold",
-        choices=("error", "drop", "split-turns"),
-        default="error",
-    )
-    add("--dedup", "leave out episodes that were there before")
-    add("--preferences", "keep rejected answers and labels, for DPO, ORPO and KTO")
-    add(
-        "--val-fraction F",
-        "share of the episodes, by their hash, for val (default: 0.0)",
-        type=float,
-        default=0.0,
-    )
-    add("--seed SEED", "of the order of rows (default: 0)", type=int, default=0)
-    add = out.group("output")
-    add("-o --out DIR", "an empty folder, or a new one", required=True)
-    add(
-        "--tokens-per-shard N",
-        "tokens of a shard (default: 10_000_000)",
-        type=int,
-        default=10_000_000,
-    )
-    add(
-        "--format NAME",
-        "of the shards: bin (default) or parquet; trl, axolotl, skyrl or verl, rows of JSONL for "
-        "these trainers, and trl-parquet and so on; megatron, its indexed data set",
-        choices=FORMATS,
-        default="bin",
-    )
-    add(
-        "--message-indices",
-        "rows for trainers also say of each token which message of its record it comes from",
-    )
-    add("--resume", "go on with what a run that was stopped has left")
-    add_settings(out)
-    add = out.group("performance")
-    add(
-        "-j --jobs N",
-        "processes; 0 is one a core (default)",
-        dest="workers",
-        type=int,
-        default=0,
-        old=["--workers"],
-    )
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -273,7 +171,7 @@ main = Command(
     PROG,
     ABOUT,
     __file__,
-    _options,
+    options(__file__, formats=FORMATS),
     _run,
     errors=(ValueError,),
     interrupted="interrupted; go on with --resume",
