@@ -16,12 +16,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.allow import AllowSet, Holder, bitmask, write_rows
-from mypt_infer.decode.decoder import Decoder, States
+from mypt_infer.decode.base.allow import AllowSet, Holder, Rows, States
+from mypt_infer.decode.decoder import Decoder
 from mypt_spec import Episode
 
 
-class BatchDecoder:
+class BatchDecoder(Rows):
     """Says for each row of a batch which token may come next, by the row's own decoder.
 
     All decoders are of one dialect. A state means something to the decoder of its row alone.
@@ -63,23 +63,13 @@ class BatchDecoder:
             decoder.hold(holder)
         return holder
 
+    @property
+    def vocab_size(self) -> int:
+        return self.decoders[0].tables.vocabulary
+
     def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
         self._check(len(states), "states")
         return [d.allow(int(state)) for d, state in zip(self.decoders, states, strict=True)]
-
-    def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
-        """Returns 0 for allowed ids and -inf for others, to add to logits: (rows, vocabulary)."""
-        out = np.zeros((len(states), self.decoders[0].tables.vocabulary), dtype=np.float32)
-        self.apply(out, states)
-        return out
-
-    def bitmask(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
-        """Returns a bit for each id, as `Decoder.bitmask` does: (rows, vocabulary / 32)."""
-        return bitmask(self.allow_each(states), self.decoders[0].tables.vocabulary)
-
-    def apply(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
-        """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary)."""
-        write_rows(logits, self.allow_each(states))
 
     def step(
         self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]

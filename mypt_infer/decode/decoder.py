@@ -36,8 +36,8 @@ from mypt_infer.decode.base.allow import (
     Holder,
     Holders,
     Refused,
-    bitmask,
-    write_rows,
+    Rows,
+    States,
 )
 from mypt_infer.decode.base.tools import Declaration
 from mypt_infer.decode.base.vocab import Ints
@@ -80,12 +80,10 @@ _JUMPS, _JUMP = 1 << 16, 176
 # More bits than an id of any vocabulary needs.
 _ID_BITS = 20
 
-States = npt.NDArray[np.int64]
-
 __all__ = ["AllowSet", "BudgetError", "Decoder", "Refused", "machine"]
 
 
-class Decoder:
+class Decoder(Rows):
     """Says which token the model may write next in a dialect, with some tools, within budgets.
 
     `max_think_tokens` and `max_toolcall_tokens` bound the content of each such block. `tools` are
@@ -256,6 +254,10 @@ class Decoder:
         free_set = self._make(machine, ENDLESS, UNBOUNDED)
         return self._free.keep(machine, (*needs_of(self.engine, machine), free_set), free_set.size)
 
+    @property
+    def vocab_size(self) -> int:
+        return self.tables.vocabulary
+
     def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
         each = states.tolist() if isinstance(states, np.ndarray) else states
         return list(map(self.allow, each))
@@ -273,26 +275,6 @@ class Decoder:
         out = np.zeros(self.tables.vocabulary, bool)
         out[self._allowed_ids(machine, remaining, inside)] = True
         return out
-
-    def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
-        """Returns 0 for allowed ids and -inf for others, to add to logits: (rows, vocabulary)."""
-        out = np.zeros((len(states), self.tables.vocabulary), dtype=np.float32)
-        self.apply(out, states)
-        return out
-
-    def bitmask(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
-        """Returns a bit for each id, 1 where allowed, lowest first: int32, (rows, vocabulary / 32).
-
-        Rounded up. The kernels of other libraries take it, and it is a 32nd of `bias` in size.
-        """
-        return bitmask(self.allow_each(states), self.tables.vocabulary)
-
-    def apply(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
-        """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary).
-
-        Writes only what has to change.
-        """
-        write_rows(logits, self.allow_each(states))
 
     def forced(self, state: int, before: Sequence[int] | None = None) -> list[int]:
         """Returns the ids that must come next, up to a final state: while only one is allowed.

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from mypt_infer.decode.base.vocab import Ints
 
 Row = npt.NDArray[np.generic]
+States = npt.NDArray[np.int64]
 _REFUSE = np.float32(-np.inf)  # a number of NumPy is written faster than one of Python
 
 
@@ -139,23 +140,46 @@ class AllowSet:
         np.bitwise_and.at(row, byte, ~bit)
 
 
-def bitmask(sets: Sequence[AllowSet], vocabulary: int) -> Ints:
-    """Returns a bit for each id, 1 where allowed, lowest first: int32, (rows, vocabulary / 32)."""
-    out = np.zeros((len(sets), -(-vocabulary // 32) * 4), dtype=np.uint8)
-    for row, allow_set in zip(out, sets, strict=True):
-        allow_set.write_bits(row, vocabulary)
-    return out.view("<i4")
+class Rows:
+    """What is alike for all that says the allow set of each row of a batch."""
 
+    @property
+    def vocab_size(self) -> int:
+        """Returns the number of ids."""
+        raise NotImplementedError
 
-def write_rows(logits: npt.NDArray[np.generic], sets: Sequence[AllowSet]) -> None:
-    """Writes -inf for refused ids into rows of logits, (rows, vocabulary), by their sets.
+    def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
+        """Returns the allow set of each row."""
+        raise NotImplementedError
 
-    Raises TypeError, before anything is written, for what is no array.
-    """
-    if not isinstance(logits, np.ndarray):
-        raise TypeError(
-            f"logits are a {type(logits).__name__}, expected an array of numpy; of a tensor of "
-            "torch pass `numpy()`, and elsewhere than on the CPU use mypt_infer.generate.device"
-        )
-    for row, allow_set in zip(logits, sets, strict=True):
-        allow_set.write(row)
+    def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
+        """Returns 0 for allowed ids and -inf for others, to add to logits: (rows, vocabulary)."""
+        out = np.zeros((len(states), self.vocab_size), dtype=np.float32)
+        self.apply(out, states)
+        return out
+
+    def bitmask(self, states: Sequence[int] | States) -> Ints:
+        """Returns a bit for each id, 1 where allowed, lowest first: int32, (rows, vocabulary / 32).
+
+        Rounded up. The kernels of other libraries take it, and it is a 32nd of `bias` in size.
+        """
+        size = self.vocab_size
+        out = np.zeros((len(states), -(-size // 32) * 4), dtype=np.uint8)
+        for row, allow_set in zip(out, self.allow_each(states), strict=True):
+            allow_set.write_bits(row, size)
+        return out.view("<i4")
+
+    def apply(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
+        """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary).
+
+        Writes only what has to change. Raises TypeError, before anything is written, for what is no
+        array.
+        """
+        sets = self.allow_each(states)
+        if not isinstance(logits, np.ndarray):
+            raise TypeError(
+                f"logits are a {type(logits).__name__}, expected an array of numpy; of a tensor of "
+                "torch pass `numpy()`, and elsewhere than on the CPU use mypt_infer.generate.device"
+            )
+        for row, allow_set in zip(logits, sets, strict=True):
+            allow_set.write(row)
