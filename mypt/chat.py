@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 DONE, FAILED = 0, 2
 
 PROG = "mypt-chat"
-ABOUT = "Chat over a folder of documents: the model searches, reads and cites them."
 _AGAIN = 5.0  # seconds, in which all is kept and the terminal whole
 
 
@@ -95,7 +94,7 @@ def _leaving() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-main = Command(PROG, ABOUT, __file__, options(__file__), _run, quiet="", errors=(ValueError,))
+main = Command(PROG, __file__, options(__file__), _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,21 +12,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mypt import table
+from mypt.options import options
 from mypt_cli.command import Command
-from mypt_cli.parser import Parser, visible
+from mypt_cli.parser import visible
 
 SHELLS = ("bash", "zsh", "fish")
-_ABOUT = "Print a script that completes mypt and its commands."
 _FILES = ("FILE", "DIR", "PATH", "GLOB", "OUT", "CHECKPOINT", ".jsonl", ".html")
 
 
 def command(name: str) -> Command:
     """Returns the command that prints a script; `name` is what it is called by."""
-    return Command(name, _ABOUT, __file__, _options, _print_script, quiet="")
-
-
-def _options(out: Parser) -> None:
-    out.group("input")("SHELL", "bash, zsh or fish", dest="shell", choices=SHELLS)
+    return Command(name, __file__, options(__file__, shells=SHELLS), _print_script, quiet="")
 
 
 def _print_script(options: Namespace) -> int:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 CLEAN, REFUSED = 0, 1
 
 PROG = "mypt-convert"
-ABOUT = "Convert chat training data from one format to another, and say what is lost."
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -115,7 +114,7 @@ def _formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], 
 
 
 main = Command(
-    PROG, ABOUT, __file__, options(__file__), _run, interrupted="interrupted; nothing was written"
+    PROG, __file__, options(__file__), _run, interrupted="interrupted; nothing was written"
 )
 
 if __name__ == "__main__":

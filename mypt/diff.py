@@ -11,7 +11,6 @@ from mypt_cli.errors import UsageError
 SAME, DIFFERENT = 0, 1
 
 PROG = "mypt-diff"
-ABOUT = "Compare what two templates, models, formats or servers make of the same records."
 _SIDE = "a template, model folder, .gguf file, dialect, custom format folder, or URL of a server"
 
 
@@ -45,7 +44,7 @@ def _run(options: argparse.Namespace) -> int:
     return DIFFERENT if kinds else SAME
 
 
-main = Command(PROG, ABOUT, __file__, options(__file__), _run)
+main = Command(PROG, __file__, options(__file__), _run)
 
 if __name__ == "__main__":
     sys.exit(main())

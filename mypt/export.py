@@ -9,7 +9,6 @@ from mypt_cli.errors import refuse_url
 from mypt_cli.run import saying
 
 PROG = "mypt-export"
-ABOUT = "Write a checkpoint as a Hugging Face folder."
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -44,7 +43,7 @@ def _run(chosen: argparse.Namespace) -> None:
     print(report)
 
 
-main = Command(PROG, ABOUT, __file__, options(__file__), _run, quiet="")
+main = Command(PROG, __file__, options(__file__), _run, quiet="")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from mypt_infer.stream_parser import Piece
 
 PROG = "mypt-generate"
-ABOUT = "Generate one turn: legal, complete, and within budget."
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -192,7 +191,7 @@ class Screen:
             self.fresh = False
 
 
-main = Command(PROG, ABOUT, __file__, options(__file__), _run, quiet="", errors=(ValueError,))
+main = Command(PROG, __file__, options(__file__), _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

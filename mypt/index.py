@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _WIDTH = 160
 
 PROG = "mypt-index"
-ABOUT = "Index a folder of documents for the tools of a workspace."
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -104,7 +103,6 @@ def _summary(report: Report, index: Path, *, verbose: bool) -> None:
 
 main = Command(
     PROG,
-    ABOUT,
     __file__,
     options(__file__),
     _run,

@@ -37,8 +37,9 @@ def options(file: str, part: str = "", **named: Any) -> Callable[[Parser], None]
 def _add(path: Path, part: str, named: dict[str, Any], out: Parser) -> None:
     table = load(path)
     for title, rows in (table[part] if part else table).items():
-        if isinstance(rows, str):
-            continue  # what the part is about
+        if isinstance(rows, str):  # what the command does
+            out.description = out.description or rows
+            continue
         add, either = out.group(title), None
         for names, settings in _rows(rows):
             for key in {"type", "choices", "action"} & settings.keys():

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mypt_infer.serve.service import Service
 
 PROG = "mypt-serve"
-ABOUT = "Serve a model over HTTP, as clients of OpenAI's API ask."
 KEY = "MYPT_SERVE_KEY"
 
 
@@ -117,7 +116,7 @@ def _service(chosen: argparse.Namespace) -> Service:
     )
 
 
-main = Command(PROG, ABOUT, __file__, options(__file__), _run, quiet="", errors=(ValueError,))
+main = Command(PROG, __file__, options(__file__), _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,7 +12,6 @@ from mypt_cli.command import Command
 DIALECT = "mypt"
 
 PROG = "mypt-synth"
-ABOUT = "Make up episodes of a curriculum, phase by phase."
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -44,7 +43,7 @@ def _run(chosen: argparse.Namespace) -> None:
 
 
 main = Command(
-    PROG, ABOUT, __file__, options(__file__), _run, interrupted="interrupted; no file was written"
+    PROG, __file__, options(__file__), _run, interrupted="interrupted; no file was written"
 )
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from mypt_cli.errors import refuse_url
 from mypt_cli.inputs import tools_of
 
 PROG = "mypt-train"
-ABOUT = "Train a model on shards that mypt-prepare has made."
 
 
 def _run(chosen: argparse.Namespace) -> None:
@@ -69,7 +68,6 @@ def _phases(text: str | None) -> list[int] | None:
 
 main = Command(
     PROG,
-    ABOUT,
     __file__,
     options(__file__),
     _run,

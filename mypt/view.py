@@ -29,7 +29,6 @@ AUTO = "auto"
 _LINE_OF_STDIN = re.compile(r"-:[0-9]+$")
 
 PROG = "mypt-view"
-ABOUT = "Show episodes of chat training data as a chat: loss mask, token ids and findings."
 
 
 def _options(out: Parser) -> None:
@@ -299,7 +298,7 @@ def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> No
         print(f"mypt-view: wrote {path}: {episodes} of {source}", file=sys.stderr)
 
 
-main = Command(PROG, ABOUT, __file__, _options, _run, quiet="no doubt about the format, no summary")
+main = Command(PROG, __file__, _options, _run, quiet="no doubt about the format, no summary")
 
 if __name__ == "__main__":
     sys.exit(main())

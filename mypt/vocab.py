@@ -14,7 +14,6 @@ from mypt_cli.errors import UsageError
 from mypt_cli.run import saying
 
 PROG = "mypt-vocab"
-ABOUT = "Learn a byte-pair encoding for a small model."
 
 
 def _texts(chosen: argparse.Namespace, totals: Counter[str]) -> Iterator[str]:
@@ -75,7 +74,7 @@ def _run(chosen: argparse.Namespace) -> None:
 
 
 main = Command(
-    PROG, ABOUT, __file__, options(__file__), _run, interrupted="interrupted; nothing was written"
+    PROG, __file__, options(__file__), _run, interrupted="interrupted; nothing was written"
 )
 
 if __name__ == "__main__":

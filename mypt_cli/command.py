@@ -22,10 +22,11 @@ _OURS = "mypt_"  # modules whose exceptions carry a message for people
 class Command(NamedTuple):
     """A command. Called with words (without them, those of the command line), it runs.
 
-    `options` adds its options to a parser, and `body` does what they say and returns the exit
-    status, None for 0. The help ends with the text beside `file`, that of its module; "" has none.
-    `quiet` says what -q leaves out; "" is a command without -q. If the first word is one of
-    `subcommands`, which maps names to help, the command that `subcommand` returns runs instead.
+    `options` adds its options to a parser, and what it is about unless `about` says so; `body` does
+    what they say and returns the exit status, None for 0. The help ends with the text beside
+    `file`, that of its module; "" has none. `quiet` says what -q leaves out; "" is a command
+    without -q. If the first word is one of `subcommands`, which maps names to help, the command
+    that `subcommand` returns runs instead.
 
     The exit status is 2 for an error, which is one line on stderr, and 130 after Ctrl-C, where
     `interrupted` is what to say. `errors` are exceptions of other packages that carry a message for
@@ -33,10 +34,10 @@ class Command(NamedTuple):
     """
 
     name: str
-    about: str
     file: str
     options: Callable[[Parser], None]
     body: Callable[[Namespace], int | None]
+    about: str = ""
     quiet: str = "no progress, no summary"
     subcommands: Mapping[str, str] = MappingProxyType({})
     subcommand: Callable[[str], Command] | None = None

@@ -34,7 +34,6 @@ def _lint(chosen: argparse.Namespace) -> int:
 
 main = Command(
     PROG,
-    "Check chat training data against the grammar of its format.",
     __file__,
     options(__file__),
     _lint,

@@ -27,12 +27,12 @@ def subcommand(name: str) -> Command:
         return command(PROG + name)
     if name == "server":
         table = options(str(_TABLES.with_name("cli")))
-        return Command(PROG + name, ABOUT[name], "", table, _serve, quiet=QUIET)
+        return Command(PROG + name, "", table, _serve, about=ABOUT[name], quiet=QUIET)
     body = {
         "explain": _explain, "rules": _rules, "init": _init, "new-dialect": _new_dialect,
         "derive": _derive, "check-dialect": _check_dialect,
     }[name]  # fmt: skip
-    return Command(PROG + name, ABOUT[name], "", options(__file__, name), body, quiet="")
+    return Command(PROG + name, "", options(__file__, name), body, quiet="")
 
 
 def _explain(chosen: argparse.Namespace) -> int:

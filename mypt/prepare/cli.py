@@ -33,7 +33,6 @@ DONE, REFUSED = 0, 1
 GPT2 = "gpt2"  # for --vocab: the vocabulary of formats that name none
 
 PROG = "mypt-prepare"
-ABOUT = "Make training shards with exact loss masks from checked JSONL."
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -169,7 +168,6 @@ def _print_summary(
 
 main = Command(
     PROG,
-    ABOUT,
     __file__,
     options(__file__, formats=FORMATS),
     _run,

@@ -91,7 +91,7 @@ def test_what_stops_a_command(capsys: pytest.CaptureFixture[str]) -> None:
             raise error
 
         return Command(
-            "mypt-x", "Stop.", "", lambda parser: None, body,
+            "mypt-x", "", lambda parser: None, body,
             errors=(ValueError,), interrupted="interrupted; go on",
         )([])  # fmt: skip
 
