@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +14,6 @@ from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_lint.template.model import ModelFolder, Outcome, Templates
 from mypt_lint.template.render import Failed, Form
 from mypt_lint.template.render import literals as literals_of
-from mypt_lint.template.sandbox import without_marks
 from mypt_lint.template.source import Template
 from mypt_spec.templates.bounds import Bounded, OutOfBoundsError
 
@@ -32,10 +30,10 @@ class _Rendering:
         self, texts: list[Template], special: frozenset[str], forms: Sequence[Form]
     ) -> None:
         tags = (LIKELY_SPECIAL.findall(literals_of(template)) for template in texts)
-        # Marks of what is trained may have the header, which prompts have already.
-        texts = [replace(text, text=without_marks(text.text)) for text in texts]
         templates = Templates(texts, special.union(*tags), forms)
         self.templates = templates.usual, templates.for_tools
+        for template in self.templates:  # marks may have the header, which prompts have already
+            template.is_marked = False
 
     def __call__(
         self, messages: Probe, tools: Any, options: dict[str, Any], how: str

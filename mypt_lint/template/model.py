@@ -123,6 +123,8 @@ class Templates:
 
 
 class _OneTemplate:
+    is_marked = True  # its marks say what is trained
+
     def __init__(
         self, template: Template, special: frozenset[str], form: Form | None = None
     ) -> None:
@@ -179,9 +181,10 @@ class _OneTemplate:
     ) -> tuple[str, list[tuple[int, int]]]:
         usual = {"documents": None, "strftime_now": self.now.strftime}
         variables = {**self.template.tokens, **usual, **self.template.options, **options}
-        return self._render(
+        text, marked = self._render(
             messages=messages, tools=tools, add_generation_prompt=prompt, **variables
         )
+        return text, marked * self.is_marked
 
     def _best_form(self) -> Form:
         """Returns the form of messages in which the most texts of the shipped ones are written."""

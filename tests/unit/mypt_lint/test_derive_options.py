@@ -103,11 +103,12 @@ def test_masks_are_proved_without_a_vocabulary(tmp_path: Path) -> None:
     assert "[END]" not in level.reason.partition(", not ")[2]
 
 
-def test_a_comment_may_name_the_marks_of_what_is_trained(tmp_path: Path) -> None:
-    """TRL's training templates begin with one; the marks themselves change no text."""
-    body = "{%- for m in messages %}{% generation -%}  [{{ m.content }}]{% endgeneration %}\n{% endfor %}"
+def test_the_template_is_rendered_with_its_marks_of_what_is_trained(tmp_path: Path) -> None:
+    """A comment of TRL's training templates names them, and what is set between them ends there."""
+    body = "{% generation -%}  [{{ m.content }}]{% set x = 1 %}{% endgeneration %}\n{{ x }}"
     comment = "{#- Added {% generation %} / {% endgeneration %} around answers. -#}\n"
-    (tmp_path / "chat_template.jinja").write_text(comment + body, encoding="utf-8")
+    text = f"{comment}{{%- for m in messages %}}{body}{{% endfor %}}"
+    (tmp_path / "chat_template.jinja").write_text(text, encoding="utf-8")
     messages = [{"role": "user", "content": "Hi"}]
     with Renderings(ModelFolder(str(tmp_path))) as render:
-        assert render.text(messages) == compiled(comment + body)(messages=messages)[0] == "[Hi]"
+        assert render.text(messages) == compiled(text)(messages=messages)[0] == "[Hi]"
