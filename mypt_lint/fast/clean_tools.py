@@ -192,10 +192,11 @@ class CleanTools:
 def are_usual(tools: Any, parameters: Mapping[str, Any]) -> bool:
     """Returns whether no check of third-party records minds plain definitions."""
     schemas = [schema for schema in parameters.values() if schema is not UNSET]
+    about = {getattr(tool, "function", tool).description for tool in tools}
     return (
         all(map(TOOL_NAME.fullmatch, parameters))
         and len({tool.type is UNSET for tool in tools if hasattr(tool, "type")}) < 2
-        and len({getattr(tool, "function", tool).description in (UNSET, "") for tool in tools}) < 2
+        and (about == {UNSET} or about.isdisjoint({UNSET, ""}))
         and all(schema.type is not UNSET for schema in schemas)
         and all(
             UNSET in (schema.properties, schema.required) or schema.required <= {*schema.properties}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from itertools import chain, product
 from typing import Any
 from unittest import mock
 
@@ -17,6 +18,7 @@ from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.fast.findings_cache import FindingsCache, cached
 from mypt_lint.fast.skeleton import NoSkeletonError, Skeleton
 from mypt_spec import Finding
+from tests.support.build import function
 
 TEXTS = st.sampled_from([
     "Hi", "Yo", "No", "", " ", " x", "a<b", "[INST]", "<|im_end|>", "{{name}}", "use {{ x }} in `code`",
@@ -218,6 +220,17 @@ def test_what_is_found_inside_a_text_is_not_true_of_others(dialect: str) -> None
         line = json.dumps({"tools": [TOOL], "messages": messages}).encode()
         found = known.line(line, row=1, filename="f")
         assert found == known.checker.line(line, row=1, filename="f")
+
+
+def test_descriptions_that_are_missing_or_empty() -> None:
+    known, said = chats("openai", ""), [HI, {"role": "assistant", "content": "Yo"}]
+    for about in chain(*(product((None, "", "It is."), repeat=count) for count in (1, 2, 3))):
+        tools = [function(f"f{i}") for i in range(len(about))]
+        for tool, text in zip(tools, about, strict=True):
+            tool["function"] |= {} if text is None else {"description": text}
+        line = json.dumps({"tools": tools, "messages": said}).encode()
+        found = known.line(line, row=1, filename="f")
+        assert found == known.checker.line(line, row=1, filename="f"), about
 
 
 def test_long_texts_that_come_again() -> None:
