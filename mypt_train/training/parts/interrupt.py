@@ -35,18 +35,23 @@ class Interrupt:
                     self._before[number] = signal.signal(number, self._on_signal)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        # Ctrl-C in a terminal ends the processes that compile, too.
+        if self.asked and type(error[1]).__module__.startswith(("torch._dynamo", "torch._induc")):
+            raise KeyboardInterrupt
 
     def on_any(self, world: World) -> bool:
         """Returns whether any of the processes is to end; all of them call it."""
+        if world.size == 1:
+            return bool(self.asked)
         return bool(world.sum(torch.tensor(self.asked, device=world.device)))
 
     def _on_signal(self, number: int, _: Any) -> None:
         if self.asked and time.monotonic() > self.asked + _SAME:
-            self.__exit__()
+            self.__exit__(None, None, None)
             signal.raise_signal(number)
-        elif self.says and not self.asked:
-            os.write(2, _SAYS)  # a file object may be in the middle of a line
-        self.asked = self.asked or time.monotonic()
+        says, self.asked = self.says and not self.asked, self.asked or time.monotonic()
+        with suppress(OSError):  # Ctrl-C ends the reader of a pipe, such as tee, too
+            os.write(2, _SAYS * says)  # a file object may be in the middle of a line

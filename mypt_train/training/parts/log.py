@@ -6,6 +6,7 @@ A run that is resumed continues the log without doubles.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ class Log:
 
     def show(self, text: str) -> None:
         if self.shows:
-            self.bar.print(text)
+            with suppress(BrokenPipeError):  # its reader has gone, such as tee after Ctrl-C
+                self.bar.print(text)
 
     def at(self, step: int, text: str) -> None:
         """Shows how far the run is."""

@@ -32,13 +32,15 @@ from tests.support.vocabulary import SIZE, small
 torch = pytest.importorskip("torch")
 from mypt.legality import legality  # noqa: E402
 from mypt.train import main  # noqa: E402
+from mypt_cli.progress import Bar  # noqa: E402
 from mypt_infer.generate.llama import load  # noqa: E402
 from mypt_infer.generate.strange import SHARE  # noqa: E402
 from mypt_model.folder import checkpoints  # noqa: E402
 from mypt_train.training.corpus import corpus, open_data  # noqa: E402
 from mypt_train.training.objective import Objective  # noqa: E402
-from mypt_train.training.parts import checkpoint  # noqa: E402
+from mypt_train.training.parts import checkpoint, interrupt  # noqa: E402
 from mypt_train.training.parts.config import Config, ConfigError, configs_folder  # noqa: E402
+from mypt_train.training.parts.distributed import ALONE  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, ShardError, TrainError, train  # noqa: E402
 
 pytestmark = pytest.mark.numeric
@@ -146,7 +148,7 @@ def test_an_interrupted_run_saves_its_step(
 
     monkeypatch.setattr(Objective, "step", step)
     if name == "SIGINT":  # at once, the second time
-        monkeypatch.setattr("mypt_train.training.parts.interrupt._SAME", -1)
+        monkeypatch.setattr(interrupt, "_SAME", -1)
     chosen, out = config(save_every=4, val_every=4, legality_every=-1, log_every=1), tmp_path / "r"
     with default_signals():
         before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
@@ -162,6 +164,28 @@ def test_an_interrupted_run_saves_its_step(
             with pytest.raises(KeyboardInterrupt):
                 train(sft, config(patience=patience, val_every=4), ended)
             assert not checkpoints(ended)
+
+
+def test_an_interrupt_that_ends_other_processes_too(
+    sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in a terminal ends the `tee` that reads what is printed, and the compiler."""
+
+    def gone(*_: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(interrupt, "os", SimpleNamespace(write=gone))
+    monkeypatch.setattr(Bar, "print", lambda *_: signal.raise_signal(signal.SIGINT) or gone())
+    with default_signals(), pytest.raises(KeyboardInterrupt):
+        train(sft, config(legality_every=-1, val_every=-1), tmp_path, quiet=False)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step_000001"]
+    failed = type("InductorError", (RuntimeError,), {"__module__": "torch._inductor.exc"})
+    with default_signals(), pytest.raises(KeyboardInterrupt):
+        with interrupt.Interrupt(waits=True, says=False) as asked:
+            assert not asked.on_any(ALONE)
+            signal.raise_signal(signal.SIGINT)
+            assert asked.on_any(ALONE)
+            raise failed
 
 
 # Trains, and is killed when it has written the first file of its third checkpoint.
