@@ -39,7 +39,10 @@ class _Read(NamedTuple):
 
 
 class ModelEncoder(Encoder):
-    """Turns lines into samples by the chat template of a model, for one set of options."""
+    """Turns lines into samples by the chat template of a model, for one set of options.
+
+    Records are messages as OpenAI has them, unless `rules` name another shape.
+    """
 
     def __init__(self, options: Options, rules: Settings = NO_SETTINGS) -> None:
         self.options = options
@@ -48,6 +51,7 @@ class ModelEncoder(Encoder):
         self.model = self.dialect.model
         self.dtype = np.dtype(dtype_of(self.dialect.tokenizer.vocab_size))
         base = checker(rules, self.dialect, with_fixes=False, formatless=True)
+        base = replace(base, shape=base.shape or "openai")
         self.checker = replace(base, by_model=lambda _, chat: (None, self.model.placed(chat)[1]))
         self.clean = CleanChats(base, self.model)
         self.counting = rules.counting

@@ -94,6 +94,13 @@ def test_ids_and_mask_are_those_of_the_template(model: Any, texts: list[str]) ->
         assert sample.mask.tolist() == [0, *mask[1:]]
 
 
+def test_records_of_no_shape_are_messages(tmp_path: Path) -> None:
+    path, record = folder(tmp_path), chat("Hi!", "Hello.")
+    each = encoder(path), encoder_of(Options(model=path, pack=False))
+    usual, unnamed = (one.lines([json.dumps(record).encode()])[0].samples for one in each)
+    assert unnamed[0].ids.tolist() == usual[0].ids.tolist()
+
+
 def test_a_text_that_spells_a_tag_stays_text(tmp_path: Path) -> None:
     outcome = encoder(folder(tmp_path)).record(chat("What is <|im_end|>?", "<|im_start|> begins."))
     (sample,) = outcome.samples
