@@ -49,8 +49,8 @@ OUT, DEAD, BITS = -1, -2, 25
 _ENDS: Symbol = ("out", 0)
 # About the bytes of a piece beside its arrays, and of a step; those of all pieces that are kept.
 _PIECE, _STEP, _ROOM = 4000, 220, 48 << 20
-# The most states of a tool whose arguments come in any order.
-_STATES = 1 << 17
+# The most states of a tool whose arguments come in any order, and steps of those without a leaf.
+_STATES, _STEPS = 1 << 17, 1 << 19
 _BYTES: dict[Symbol, int] = {("byte", byte): byte for byte in range(256)}
 
 
@@ -318,6 +318,8 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses, *, in_order: boo
             if unread:
                 beyond.append((len(frames), j, unread))
         exits.append(column)
+    if bits and len(steps.tokens) << len(bits) > _STEPS:
+        return _compiled(bodies, part, leaves, in_order=True)
     source = np.repeat(*np.array(sources, dtype=np.int32).reshape(-1, 2).T)
     token, then = np.array(steps.tokens, dtype=np.int32), np.array(steps.then, dtype=np.int64)
     order = np.lexsort((token, source))
