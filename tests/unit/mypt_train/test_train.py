@@ -179,13 +179,13 @@ def test_an_interrupt_that_ends_other_processes_too(
     with default_signals(), pytest.raises(KeyboardInterrupt):
         train(sft, config(legality_every=-1, val_every=-1), tmp_path, quiet=False)
     assert [path.name for path in checkpoints(tmp_path)] == ["step_000001"]
-    failed = type("InductorError", (RuntimeError,), {"__module__": "torch._inductor.exc"})
-    with default_signals(), pytest.raises(KeyboardInterrupt):
-        with interrupt.Interrupt(waits=True, says=False) as asked:
-            assert not asked.on_any(ALONE)
-            signal.raise_signal(signal.SIGINT)
-            assert asked.on_any(ALONE)
-            raise failed
+    failed = type("InductorError", (RuntimeError,), {"__module__": "torch._inductor.exc"})()
+    with default_signals(), interrupt.Interrupt(waits=True, says=False) as asked:
+        assert not asked.on_any(ALONE)
+        signal.raise_signal(signal.SIGINT)
+        assert asked.on_any(ALONE)
+        with pytest.raises(KeyboardInterrupt):
+            asked.__exit__(None, failed, None)
 
 
 # Trains, and is killed when it has written the first file of its third checkpoint.

@@ -109,9 +109,9 @@ def test_large_arguments_keep_the_order_of_the_schema() -> None:
 
 def test_many_steps_keep_the_order_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers have few states, and each has steps for hundreds of tokens of digits."""
-    of = [Decoder("mypt", [function("f", dict.fromkeys("abcd", {"enum": [*range(100)]}))])]
+    of = [Decoder("mypt", [function("f", {key: {"enum": [*range(100)]} for key in "abcd"})])]
     monkeypatch.setattr("mypt_infer.decode.compile.pieces._STEPS", 4000)
-    of.append(Decoder("mypt", [function("f", dict.fromkeys("abcd", {"enum": [*range(101)]}))]))
+    of.append(Decoder("mypt", [function("f", {key: {"enum": [*range(101)]} for key in "abcd"})]))
     free, in_order = (len(one.tables.edges.token) for one in of)
     assert in_order * 8 < free
     assert takes_body(of[1], '{"name": "f", "a": 7, "d": 100}')
