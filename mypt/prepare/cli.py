@@ -132,8 +132,8 @@ def _request_of(
     options = Options(**values | ({"vocabulary": None} if chosen.vocabulary == GPT2 else {}))
     loaded = options.loaded_dialect
     if loaded.vocabulary is not None and (new := sorted(loaded.new_tags)):
-        size = loaded.tokenizer.vocab_size
-        say(f"not in the vocabulary: {', '.join(new)}; resize the model's embeddings to {size}")
+        rest = f"embeddings of {loaded.tokenizer.vocab_size} rows"
+        say(f"not in the vocabulary: {', '.join(new)}; mypt-train adds them, others need {rest}")
     for rule in dict.fromkeys(rules):
         checker(rule, loaded)  # raises for bad settings, before anything is written
     return sources, rules, options
