@@ -38,6 +38,7 @@ INVARIANTS = (
     "queries",
     "batch",
     "findings_cache",
+    "sequences",
     "growth",
 )
 CORPUS = Path(__file__).parent / "corpus"
