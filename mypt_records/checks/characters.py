@@ -64,9 +64,9 @@ _NEEDS = "[\u0590-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc]"
 
 
 def _needles() -> Iterator[bytes]:
-    """Yields the two characters of which one pair is in each text that is broken, and others."""
+    """Yields the pairs that broken texts have, without their last byte, and other needles."""
     tail = re.compile(f"[{_TAIL}]")
-    tails = {chr(c).encode()[:-1] for c in range(0x2200) if tail.match(chr(c))}  # not 6,000
+    tails = {chr(c).encode()[:-1] for c in range(0x2200) if tail.match(chr(c))}
     for first in "\xe2\xe3\xe4\xe5\xe6\xe7\xe8\xe9\xef\xf0" + "".join(map(chr, range(0xC2, 0xDF))):
         yield from (first.encode() + last for last in tails)
     yield from (c.encode() for c in map(chr, range(0x80, 0xA0)) if c != "\x85")

@@ -147,7 +147,7 @@ def train(
             tensorboard=settings.train.tensorboard,
         )  # fmt: skip
         # With patience, only better weights are saved: there is nothing to wait for.
-        with log, Interrupt(waits=not settings.train.patience, says=world.first) as interrupt:
+        with log, Interrupt(enabled=not settings.train.patience, first=world.first) as interrupt:
             return run.go(last, log, interrupt)
 
 

@@ -180,7 +180,7 @@ def test_an_interrupt_that_ends_other_processes_too(
         train(sft, config(legality_every=-1, val_every=-1), tmp_path, quiet=False)
     assert [path.name for path in checkpoints(tmp_path)] == ["step_000001"]
     failed = type("InductorError", (RuntimeError,), {"__module__": "torch._inductor.exc"})()
-    with default_signals(), interrupt.Interrupt(waits=True, says=False) as asked:
+    with default_signals(), interrupt.Interrupt(enabled=True, first=False) as asked:
         assert not asked.on_any(ALONE)
         signal.raise_signal(signal.SIGINT)
         assert asked.on_any(ALONE)
