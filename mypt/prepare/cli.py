@@ -45,14 +45,9 @@ def _run(chosen: argparse.Namespace) -> int:
     sources, rules, options = _request_of(chosen, say)
     with Bar(sources, quiet=chosen.quiet) as bar:
         manifest = prepare(
-            sources,
-            Path(chosen.out),
-            options,
-            rules=rules,
-            workers=workers,
-            resume=chosen.resume,
+            sources, Path(chosen.out), options, rules=rules, workers=workers, resume=chosen.resume,
             progress=bar.show,
-        )
+        )  # fmt: skip
     if not chosen.quiet:
         _print_summary(manifest, chosen.out, options, say)
     return REFUSED if manifest["lines"]["refused"] else DONE

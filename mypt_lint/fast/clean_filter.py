@@ -106,12 +106,9 @@ class CleanFilter:
         return bad if exact else [0]
 
     def _scanned(
-        self,
-        scan: AdapterScan,
-        lines: list[bytes],
-        data: bytes,
+        self, scan: AdapterScan, lines: list[bytes], data: bytes,
         parts: list[LineParts | None] | None,
-    ) -> tuple[list[int], bool]:
+    ) -> tuple[list[int], bool]:  # fmt: skip
         """Returns (indexes of lines that are not clean, whether all strings of the others count).
 
         Where some strings do not, any of the others may not be clean either. Where texts have all

@@ -402,12 +402,8 @@ class _Run:
             better = figures["loss"] < self.best
             self.best, self.stale = (figures["loss"], 0) if better else (self.best, self.stale + 1)
             accuracy = f", accuracy {figures['accuracy']:.2%}" if "accuracy" in figures else ""
-            log.record_event(
-                "validation",
-                step,
-                f"step {step}: validation loss {figures['loss']:.4f}{accuracy}",
-                **figures,
-            )
+            text = f"step {step}: validation loss {figures['loss']:.4f}{accuracy}"
+            log.record_event("validation", step, text, **figures)
         # With patience, the newest checkpoint is the best one.
         if better if c.patience else saves or _due(c.save_every, step, last):
             best = {"best": self.best} if c.patience else {}

@@ -25,15 +25,9 @@ class Log:
     """
 
     def __init__(
-        self,
-        out: Path,
-        *,
-        step: int,
-        steps: int,
-        writes: bool,
-        quiet: bool = False,
+        self, out: Path, *, step: int, steps: int, writes: bool, quiet: bool = False,
         tensorboard: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.path, self.step, self.steps, self.writes = out / LOG, step, steps, writes
         self.shows = writes and not quiet
         self.bar = Bar(steps, unit="steps", quiet=not self.shows)
