@@ -127,7 +127,8 @@ class Pretrained(nn.Module):
         _register()
         from transformers import AutoConfig
 
-        out = Pretrained(_built(AutoConfig.for_model(**self.config.raw), _dtype(weights)))
+        dtype = next(iter(weights.values())).dtype
+        out = Pretrained(_built(AutoConfig.for_model(**self.config.raw), dtype))
         with torch.no_grad():
             for name, weight in out.named_parameters():
                 if name not in weights:
@@ -220,10 +221,6 @@ def _built(config: Any, dtype: torch.dtype) -> Any:
 
     build: Any = AutoModelForCausalLM.from_config
     return build(config, dtype=dtype)
-
-
-def _dtype(weights: dict[str, Tensor]) -> torch.dtype:
-    return next(iter(weights.values())).dtype
 
 
 def _wrapped(inner: Any) -> Pretrained:

@@ -118,10 +118,6 @@ def _iban(match: re.Match[str]) -> bool:
     return len(value) >= 15 and int(number) % 97 == 1 and value not in _tables()["published"]
 
 
-def _mailbox(match: re.Match[str]) -> bool:
-    return not _words("mailbox").search(match[0])
-
-
 def _phone(match: re.Match[str]) -> bool:
     number = re.sub(r"\D", "", match[0])
     return (
@@ -158,7 +154,8 @@ def _turkish_id(match: re.Match[str]) -> bool:
 
 
 _JUDGES = {
-    "random": _random, "web_token": _web_token, "card": _card, "iban": _iban, "mailbox": _mailbox,
+    "random": _random, "web_token": _web_token, "card": _card, "iban": _iban,
+    "mailbox": lambda match: not _words("mailbox").search(match[0]),
     "phone": _phone, "turkish_id": _turkish_id, "password": _password, "address": _address,
     "social_security": _social_security,
 }  # fmt: skip

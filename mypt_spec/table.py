@@ -234,6 +234,11 @@ class History(NamedTuple):
     answered: bool = False
     keeps_with_tools: bool = False
 
+    @property
+    def empty(self) -> frozenset[str]:
+        """Returns the kinds of block that an answer has empty where it has no text for them."""
+        return frozenset(self.drops if self.last else ())
+
 
 _NO_HISTORY = History()
 

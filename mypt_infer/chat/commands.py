@@ -139,10 +139,6 @@ def _undo(session: Session, argument: str) -> None:
     session.screen.say(f"taken back: {first_line!r}; {counted(session.turns, 'turn')} left")
 
 
-def _retry(session: Session, argument: str) -> None:
-    session.turn(session.undo())
-
-
 def _edit(session: Session, argument: str) -> None:
     question = session.question
     if not argument:
@@ -187,7 +183,7 @@ COMMANDS = (
     Command("/show", "[N]", "what was thought, called and found last; with N in full", _show),
     Command("/open", "N", "the place of a reference", _open),
     Command("/undo", "", "take the last turn back", _undo),
-    Command("/retry", "", "ask the last question again", _retry),
+    Command("/retry", "", "ask the last question again", lambda s, _: s.turn(s.undo())),
     Command("/edit", "[TEXT]", "change the last question, and ask it again", _edit),
     Command("/system", "[TEXT]", "show the system prompt, or start over with another", _system),
     Command("/reset", "", "begin a new conversation", _reset),

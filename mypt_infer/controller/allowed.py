@@ -24,9 +24,8 @@ class Allowed:
         self.forbidden_blocks = (frozenset() if calls else self._format.calls) | (
             self._format.thinking if options.think is False else frozenset()
         )
-        openers = {
-            t.name for t in self._table.terminals.values() if t.opens in self.forbidden_blocks
-        }
+        closed = self.forbidden_blocks - self._table.history.empty
+        openers = {t.name for t in self._table.terminals.values() if t.opens in closed}
         self._writable = {s: names - openers for s, names in self._format.model_writes.items()}
 
     @property

@@ -88,7 +88,7 @@ class Decoder(Rows):
 
     `max_think_tokens` and `max_toolcall_tokens` bound the content of each such block. `tools` are
     JSON schemas, functions or ToolSpecs; without tools there are no calls. `forbidden_blocks` are
-    kinds of block that the model may not open, as the grammar names them: "think", for example.
+    kinds of block that the model may not write, as the grammar names them: "think", for example.
     A state is an int: keep one to go back to it, use it twice to fork. `engine` reads the bodies
     of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
     `strict` refuses keywords that JSON Schema does not define, which are else read as nothing, and

@@ -38,7 +38,7 @@ def unpacked(state: int) -> tuple[int, int, int]:
 
 
 def forbidden_kinds(dialect: Dialect, kinds: Iterable[str], *, calls: bool) -> frozenset[str]:
-    """Returns those of the kinds that the model could open at all.
+    """Returns those of the kinds that the model could open at all, or would find open but empty.
 
     Raises ValueError for a kind that the dialect does not have.
     """
@@ -51,7 +51,8 @@ def forbidden_kinds(dialect: Dialect, kinds: Iterable[str], *, calls: bool) -> f
                 f"forbidden_blocks has {kind!r}, which is not a block of {dialect.name}: "
                 f"{', '.join(openers)}"
             )
-    return frozenset(k for k in names if openers[k].by_model and (calls or k not in callers))
+    mine = {k for k in openers if openers[k].by_model and (calls or k not in callers)}
+    return names & (mine | dialect.table.history.empty)
 
 
 def check_ways(tables: Tables, forbidden_blocks: frozenset[str]) -> None:

@@ -96,11 +96,11 @@ class GrammarDfa:
 class GrammarGraph:
     """Builds the graph of a dialect with some tools.
 
-    `forbidden_blocks` are kinds of block that the model may not open. With `holes`, the bodies of
-    calls are holes that another engine fills; `parts`: see `Bodies`. With `response`, the text of
-    the answer is a hole (RESPONSE): each state of the grammar has a node before the answer's text
-    and one after it (`answered`). Before, no turn may end but with a call; after, no more text of
-    the answer may be written.
+    `forbidden_blocks` are kinds of block that the model may not open, or only without text if the
+    format writes them `empty`. With `holes`, the bodies of calls are holes that another engine
+    fills; `parts`: see `Bodies`. With `response`, the text of the answer is a hole (RESPONSE): each
+    state of the grammar has a node before the answer's text and one after it (`answered`). Before,
+    no turn may end but with a call; after, no more text of the answer may be written.
     """
 
     def __init__(
@@ -113,7 +113,9 @@ class GrammarGraph:
         response: bool = False,
         parts: list[tuple[Bodies, Part]] | None = None,
     ) -> None:
-        self.dialect, self.tools, self.forbidden_blocks = dialect, tools, forbidden_blocks
+        self.dialect, self.tools = dialect, tools
+        self.empty = forbidden_blocks & dialect.table.history.empty
+        self.forbidden_blocks = forbidden_blocks - self.empty
         self.holes, self.response, self.parts = holes, response, parts
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
@@ -167,7 +169,7 @@ class GrammarGraph:
         ]
 
     def _writes_text(self, state: int) -> bool:
-        return TEXT in self.writable[state]
+        return TEXT in self.writable[state] and self.empty.isdisjoint(self.stacks[state][-1:])
 
     def _hands_over(self, state: int) -> bool:
         """Returns whether generation may end in a state.
@@ -322,7 +324,7 @@ class GrammarGraph:
 
         The edges of a node say which of these exits are open there. It is the same for all tools
         and forbidden blocks, because graphs of one dialect share it."""
-        writing = (s for s in self.machine.states if self._writes_text(s))
+        writing = (s for s in self.machine.states if TEXT in self.writable[s])
         after_text = {n for s in writing for n in self.machine.steps[s] if n in self.writable[s]}
         mine = [self.heads[n] for n in self.table.terminals if n in after_text]
         tags = sorted({h.text for h in mine if h.token < 0 and not h.lead})

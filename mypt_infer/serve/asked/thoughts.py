@@ -33,9 +33,9 @@ class ThoughtLimits:
         thinking = tables.block == THINKING
         thoughtless = tables.measure(tables.final, thinking)
         outside = (tables.block == NO_BLOCK) & (tables.distance < FAR)
-        # If a turn cannot do without thoughts, those beyond the budget are as short as can be.
+        # If turns need thoughts or data has empty ones, those beyond the budget are the shortest.
         needed = bool((thoughtless[outside] != tables.distance[outside]).any())
-        views = (UNBOUNDED - 1, least if needed else 0)
+        views = (UNBOUNDED - 1, least if needed or decoder.dialect.table.history.empty else 0)
         self._open, self._closed = map(decoder.capping_thoughts, views)
 
     def decoder(self, remaining: int) -> Decoder:

@@ -5,6 +5,8 @@ without them.
 from __future__ import annotations
 
 import random
+import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from mypt_spec.memo import Memo
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, generated, prompt, witnesses
 from tests.support.examples import either
 
+ASKED = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
 THINKERS = [n for n in DIALECTS if format_of(n).thinking]
 
 
@@ -60,7 +63,7 @@ def test_in_every_state_only_the_opening_tag_is_refused(name: str) -> None:
         mine, all_ = made.allowed(made.run(first, ids)), free.allowed(free.run(other, ids))
         assert not (mine & ~all_).any()
         more = set(np.flatnonzero(all_ & ~mine).tolist())
-        assert more <= begin
+        assert more <= begin or (made.dialect.table.history.empty and begin & {*ids})
         missed += bool(more)
     assert missed
 
@@ -86,8 +89,23 @@ def test_every_budget_ends_legal_without_a_thought(name: str, engine: str) -> No
         assert len(ids) <= budget
         assert complete(made, before + ids)
         thoughts = {made.dialect.table.openers[k].name for k in made.forbidden_blocks}
-        events, _ = made.dialect.lex_ids(before + ids)
-        assert not thoughts & {event.terminal for event in events}
+        names = [event.terminal for event in made.dialect.lex_ids(before + ids)[0]]
+        after = {then for name, then in pairwise(names) if name in thoughts}
+        assert after <= ({"THINK_CLOSE"} if made.dialect.table.history.empty else set())
+
+
+@pytest.mark.parametrize(("name", "prompted"), [("qwen3", False), ("qwen3.5", True)])
+def test_a_thought_stays_empty_where_data_has_empty_ones(name: str, prompted: bool) -> None:
+    """Forbidding the tags as well, a model would have to write what it never saw in its data."""
+    d = mypt_spec.dialect(name)
+    made = Decoder(d, forbidden_blocks=["think"])
+    ids: list[int] = []
+    for part in re.split(r"(<[^>]+>)", f"{ASKED}<think>\n"):
+        ids += [d.table.special[part]] if part[:1] == "<" else d.tokenizer.encode(part)
+    state = made.start(ids if prompted else ids[:-2])
+    state = state if prompted else made.run(state, ids[-2:])
+    (line,) = made.ids(state).tolist()
+    assert made.ids(made.next(state, line)).tolist() == [d.table.special["</think>"]]
 
 
 def test_a_thought_that_is_open_is_finished() -> None:
