@@ -161,7 +161,7 @@ class Screen:
 
         self.parser, self.table = StreamParser(dialect), dialect.table
         self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-        self.fresh = True
+        self.fresh, self.closed = True, False
 
     def token(self, token: int) -> None:
         self._write(self.parser.push(token))
@@ -179,7 +179,7 @@ class Screen:
                 text = "".join(
                     c if c.isprintable() or c in "\n\t" else "\ufffd" for c in event.text
                 )
-                self.console.print(Text(text), end="")
+                self.console.print(Text("\n" * self.closed + text), end="")
             elif event.terminal in self.table.stops:
                 continue  # it ends the answer
             elif (terminal := self.table.terminals.get(event.terminal)) and terminal.opens:
@@ -187,8 +187,9 @@ class Screen:
                 start = "" if self.fresh else "\n"
                 self.console.print(start, Text(f"{tag}: ", style="bold cyan"), sep="", end="")
             else:
+                self.closed = not self.fresh
                 continue
-            self.fresh = False
+            self.fresh = self.closed = False
 
 
 main = Command(PROG, __file__, options(__file__), _run, quiet="", errors=(ValueError,))

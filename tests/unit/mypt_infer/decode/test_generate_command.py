@@ -211,7 +211,7 @@ def test_help_has_an_example() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "shown"),
     [
-        ("mypt", "<myPT_assistant><myPT_think>a<b</myPT_think>ü 🎉</myPT_assistant><myPT_eot>", "assistant: \nthink: a<bü 🎉\n"),
+        ("mypt", "<myPT_assistant><myPT_think>a<b</myPT_think>ü 🎉</myPT_assistant><myPT_eot>", "assistant: \nthink: a<b\nü 🎉\n"),
         ("praxis", 'See <tin>\n{"name": "t", "arguments": {}}\n</tin>', 'See \ntin: {"name": "t", "arguments": {}}\n'),
         ("praxis", "a <b> < c", "a <b> < c\n"),
         ("mypt-3b", '<assistant>\n<toolcall name="t">\n{}\n</toolcall>\n</assistant>', "assistant: \ntoolcall t: {}\n"),
