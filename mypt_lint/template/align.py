@@ -332,8 +332,7 @@ class Aligner:
             by_key = {(leaf.text, leaf.kind, leaf.message): leaf for leaf in texts.values()}
             missing = (*(leaf for key, leaf in by_key.items() if key not in written), *dropped)
             others = [texts[i] for i in texts.keys() - {*form.order} - unchanged if not shared]
-            second_calls = [x for x in others if x.kind == NAME and x not in missing]
-            missing += (*second_calls,)
+            missing += tuple(x for x in others if x.kind == NAME and x not in missing)
         starts = [0, *(end for _, end in spans)]
         prompts = form.prompts if not marked else ()
         ends_of_prompts = [(index, starts[n] + size) for index, n, size in prompts]
@@ -427,7 +426,12 @@ class Aligner:
             if index in inner and len(alike) == 1 and -1 not in alike:
                 prompts.append((index, number, min(alike)))
                 continue
-            prompt, _ = self.render(worded[:index], tools, prompt=True)
+            before = worded[:index] or [m for m in worded if m["role"] == "user"][:1]
+            prompt, _ = self.render(before, tools, prompt=True)
+            if not index:  # nothing was asked: the header after the first question
+                header = prompt.removeprefix(self.render(before, tools)[0])
+                at = literals[number].rfind((self._special.match(header) or [header])[0])
+                prompt = text[: starts[number] + max(at, 0)] + header
             size = in_common(prompt, text)
             if size < len(prompt):  # then after the last text that both have
                 others.append(index)

@@ -98,8 +98,7 @@ class Templates:
             self._fault = f"{template.path}: {message}"
             return
         self.usual = _OneTemplate(usual, special, *forms[:1])
-        same = tools is usual
-        self.for_tools = self.usual if same else _OneTemplate(tools, special, *forms[1:])
+        self.for_tools = self.usual if tools is usual else _OneTemplate(tools, special, *forms[1:])
 
     def __call__(
         self,
