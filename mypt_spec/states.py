@@ -321,3 +321,8 @@ def turns(
         if follows[i] == follows[ends[0]] and not _answers(messages[i], table)
     ]
     return (heads[-1], [*ends, len(messages)]) if heads else (0, [len(messages)])
+
+
+def empty_kinds(table: TokenTable) -> frozenset[str]:
+    """Returns the kinds of block that an answer has empty where it has no text for them."""
+    return frozenset(table.history.drops if table.history.last else ())

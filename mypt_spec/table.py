@@ -234,14 +234,6 @@ class History(NamedTuple):
     answered: bool = False
     keeps_with_tools: bool = False
 
-    @property
-    def empty(self) -> frozenset[str]:
-        """Returns the kinds of block that an answer has empty where it has no text for them."""
-        return frozenset(self.drops if self.last else ())
-
-
-_NO_HISTORY = History()
-
 
 @dataclass(frozen=True)
 class TokenTable:
@@ -281,7 +273,7 @@ class TokenTable:
     bare_end: bool = False
     composed: bool = False
     spaced: bool = False
-    history: History = _NO_HISTORY
+    history: History = field(default=History())
 
     def with_vocabulary(self, base: str, ordinary: IdSet, ids: Mapping[str, int]) -> TokenTable:
         """Returns the same table on another base vocabulary, which has these ids of text.

@@ -7,7 +7,7 @@ the grammar's states (`Format.model_writes`); a turn only forbids blocks on top.
 from mypt_infer.controller.draft import Draft
 from mypt_infer.controller.history import History
 from mypt_infer.controller.options import Options
-from mypt_spec.states import stop_tags
+from mypt_spec.states import empty_kinds, stop_tags
 from mypt_spec.table import TEXT
 
 
@@ -24,7 +24,7 @@ class Allowed:
         self.forbidden_blocks = (frozenset() if calls else self._format.calls) | (
             self._format.thinking if options.think is False else frozenset()
         )
-        closed = self.forbidden_blocks - self._table.history.empty
+        closed = self.forbidden_blocks - empty_kinds(self._table)
         openers = {t.name for t in self._table.terminals.values() if t.opens in closed}
         self._writable = {s: names - openers for s, names in self._format.model_writes.items()}
 

@@ -19,6 +19,7 @@ from mypt_infer.decode.engine import Engine
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
+from mypt_spec.states import empty_kinds
 
 # A state is its machine's, and the tokens left in all and in the open block, in so many bits.
 _LEFT_BITS, BLOCK_BITS = 20, 18
@@ -52,7 +53,7 @@ def forbidden_kinds(dialect: Dialect, kinds: Iterable[str], *, calls: bool) -> f
                 f"{', '.join(openers)}"
             )
     mine = {k for k in openers if openers[k].by_model and (calls or k not in callers)}
-    return names & (mine | dialect.table.history.empty)
+    return names & (mine | empty_kinds(dialect.table))
 
 
 def check_ways(tables: Tables, forbidden_blocks: frozenset[str]) -> None:

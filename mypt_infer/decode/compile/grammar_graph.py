@@ -52,7 +52,7 @@ from mypt_spec.bodies.json_body import ID, counting
 from mypt_spec.damage.cut_tags import inner_tags, pieces
 from mypt_spec.damage.near_miss import near_miss
 from mypt_spec.dialect import Dialect
-from mypt_spec.states import awaits_result, model_writes, open_blocks, stop_tags
+from mypt_spec.states import awaits_result, empty_kinds, model_writes, open_blocks, stop_tags
 from mypt_spec.table import CALLS, LISTS, TEXT, Piece, Terminal
 
 _CALLED = (*CALLS, *LISTS)
@@ -114,7 +114,7 @@ class GrammarGraph:
         parts: list[tuple[Bodies, Part]] | None = None,
     ) -> None:
         self.dialect, self.tools = dialect, tools
-        self.empty = forbidden_blocks & dialect.table.history.empty
+        self.empty = forbidden_blocks & empty_kinds(dialect.table)
         self.forbidden_blocks = forbidden_blocks - self.empty
         self.holes, self.response, self.parts = holes, response, parts
         self.table, self.machine = dialect.table, dialect.automaton

@@ -12,6 +12,7 @@ from mypt_infer.decode.compile.nfa import NO_BLOCK, THINKING
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.limits import UNBOUNDED, closing_tokens, entries_of
+from mypt_spec.states import empty_kinds
 
 
 class Position(NamedTuple):
@@ -35,7 +36,7 @@ class ThoughtLimits:
         outside = (tables.block == NO_BLOCK) & (tables.distance < FAR)
         # If turns need thoughts or data has empty ones, those beyond the budget are the shortest.
         needed = bool((thoughtless[outside] != tables.distance[outside]).any())
-        views = (UNBOUNDED - 1, least if needed or decoder.dialect.table.history.empty else 0)
+        views = (UNBOUNDED - 1, least if needed or empty_kinds(decoder.dialect.table) else 0)
         self._open, self._closed = map(decoder.capping_thoughts, views)
 
     def decoder(self, remaining: int) -> Decoder:
