@@ -63,7 +63,7 @@ def test_in_every_state_only_the_opening_tag_is_refused(name: str) -> None:
         mine, all_ = made.allowed(made.run(first, ids)), free.allowed(free.run(other, ids))
         assert not (mine & ~all_).any()
         more = set(np.flatnonzero(all_ & ~mine).tolist())
-        assert more <= begin or (made.dialect.table.history.empty and begin & {*ids})
+        assert more <= begin or (made.dialect.table.history.last and begin & {*ids})
         missed += bool(more)
     assert missed
 
@@ -91,7 +91,7 @@ def test_every_budget_ends_legal_without_a_thought(name: str, engine: str) -> No
         thoughts = {made.dialect.table.openers[k].name for k in made.forbidden_blocks}
         names = [event.terminal for event in made.dialect.lex_ids(before + ids)[0]]
         after = {then for name, then in pairwise(names) if name in thoughts}
-        assert after <= ({"THINK_CLOSE"} if made.dialect.table.history.empty else set())
+        assert after <= ({"THINK_CLOSE"} if made.dialect.table.history.last else set())
 
 
 @pytest.mark.parametrize(("name", "prompted"), [("qwen3", False), ("qwen3.5", True)])
