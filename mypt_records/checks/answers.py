@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from string import ascii_letters, digits
+from string import ascii_letters, digits, whitespace
 
 from mypt_records.chat import Chat, Text
 from mypt_records.checks.registry import check
@@ -18,7 +18,8 @@ from mypt_spec.memo import lazy_re
 _FEW = 10  # punctuation marks, and characters of the end of an answer
 COPY = 20  # the least characters of a copy, of several words
 _MARKS = ".,!?"
-_ONLY_MARKS = lazy_re(f"[{_MARKS}][{_MARKS}\\s]+")
+_MORE = _MARKS + whitespace
+_ONLY_MARKS = lazy_re(f"[{_MARKS}][{_MORE}]+")
 _ENDS, _SCRIPTS = load(Path(__file__).with_name("answers.toml")).values()
 _BEFORE = f"{ascii_letters}{digits})"  # a comma
 _CUT = re.compile(rf"(?:[{_BEFORE}],| (?:{'|'.join(_ENDS)}))\Z")
@@ -48,7 +49,7 @@ def script_of_one(texts: Sequence[str]) -> tuple[int, str]:
     return -1, ""
 
 
-@prefilter("MYP454", needles=lambda: [("\0", _MARKS, f"{_MARKS} \n", f"{_MARKS} \n\0")])
+@prefilter("MYP454", needles=lambda: [("\0", _MARKS, _MORE, f"{_MORE}\0")])
 def _is_marks(text: str) -> bool:
     """Returns whether a text is a few punctuation marks and nothing else."""
     return len(text) <= _FEW and _ONLY_MARKS.fullmatch(text) is not None

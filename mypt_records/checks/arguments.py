@@ -88,7 +88,7 @@ def parallel_calls(chat: Chat) -> Iterator[Finding]:
 @prefilter("MYP260", needles=lambda: ['"name"'])
 def _may_be_call(text: str) -> bool:
     bare = text.strip()
-    return bare[:1] == "{" and bare[-1:] == "}" and '"arguments"' in bare
+    return bare[:1] == "{" and bare[-1:] == "}" and '"name"' in bare and '"arguments"' in bare
 
 
 @check("MYP260")

@@ -15,7 +15,7 @@ from mypt_records.prefilter import prefilter
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.memo import lazy_re
 
-_CUT = lazy_re(r'\{\s*"|\[\s*\{')  # the beginning of JSON
+_CUT = lazy_re(r'(?a)\{\s*"|\[\s*\{')  # the beginning of JSON
 _PYTHON = lazy_re(r"\[?\{'[^'\n]{1,60}': ")
 _OBJECT = "[object Object]"
 # A program may say at the end that it has left something out.

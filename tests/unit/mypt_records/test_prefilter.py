@@ -28,7 +28,7 @@ TEXTS = [
     "x [f(a=1)]", "<think>", "<tool_call>", "<tool_response>4", "na " * 200, "na " * 20, "As an AI language model", "as a LARGE Language Model",
     "sk-" + KEY, "ghp_" + KEY[:36], "hf_" + "aBcD" * 9, "github_pat_" + KEY * 2, "-----BEGIN PRIVATE KEY-----", "caf\xc3\xa9", "It\xe2\u20ac\u2122s",
     "\u0130", "a\u200bb", "\u200d", "\U0001f469\u200d\U0001f4bb", "\u0645\u06cc\u200c\u062e\u0648", "\ufffd", "\x80", "\u2026", "\xef\xbb\xbf",
-    "\U000e0041", "\ud800", "a\0b", "\u212anow", "task:\u0130nput", *strings_of("formats").formats, *strings_of("ends").formats,
+    "?\t", "!\u00a0", '{\u2028"q": ', '{"n": "f", "arguments": {}}', "\U000e0041", "\ud800", "a\0b", "\u212anow", "task:\u0130nput", *strings_of("formats").formats, *strings_of("ends").formats,
 ]  # fmt: skip
 PIECES = st.sampled_from(TEXTS) | st.text(max_size=3)
 
