@@ -53,7 +53,6 @@ _KINDS = {
     "developer": "developer message", NAME: "name of a call",
 }  # fmt: skip
 _WITHOUT = "no thoughts; they are left out"
-_CALL = 3  # the length of the path of a call
 _EMPTY = "name a format that writes it with --dialect, or a folder whose template does"
 _EARLIER = "to train them, make a record of each turn"
 _NO_THOUGHTS = "add thoughts, or name the option, as in --template-option enable_thinking=false"
@@ -453,16 +452,18 @@ class ModelFolder:
     def _of_missing(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
         """Yields what is left out: a call once, an answer of which nothing is left as an error."""
         written = {piece.message for piece in outcome.pieces}
-        named = {leaf.path[:_CALL] for leaf in outcome.missing if leaf.kind == NAME}
+        calls = {leaf.path[:3] for leaf in outcome.missing if leaf.kind == NAME}  # their paths
         for leaf in outcome.missing:
+            source = chat.messages[leaf.message]
+            trained = source.role == "assistant" and (source.weight is None or source.weight.value)
+            is_empty = trained and leaf.message not in written
             is_earlier = leaf.kind == THOUGHT and leaf.message <= chat.last_question
-            if is_earlier or (leaf.kind != NAME and leaf.path[:_CALL] in named):
+            if (is_earlier and not is_empty) or (leaf.kind != NAME and leaf.path[:3] in calls):
                 continue  # MYP737, or an argument of a call that is left out whole
             kind = "call" if leaf.kind == NAME else _KINDS.get(leaf.kind, leaf.kind)
             message = f"the chat template leaves out this {kind}"
-            finding, source = _at("MYP731", message, leaf, chat), chat.messages[leaf.message]
-            trained = source.role == "assistant" and (source.weight is None or source.weight.value)
-            if trained and leaf.message not in written:
+            finding = _at("MYP731", message, leaf, chat)
+            if is_empty:
                 message += ", and with it all of the answer: an empty answer would be trained"
                 finding = regraded(replace(finding, message=message, help=_EMPTY), "error")
             yield finding

@@ -586,6 +586,10 @@ def test_an_answer_of_which_nothing_is_written(tmp_path: Path) -> None:
         messages = chat("Hi!", "", tool_calls=[call], **({"content": None} | changes))
         (finding,) = model.read(None, shape.read({"messages": messages}))[1]
         assert (finding.code, finding.severity) == ("MYP731", severity)
+    messages = chat("Hi!", "", "So?", "Yes.")
+    messages[1]["reasoning_content"] = "A thought before the last question."
+    found = model.read(None, shape.read({"messages": messages}))[1]
+    assert {(f.code, f.severity) for f in found} == {("MYP731", "error"), ("MYP737", "info")}
 
 
 def test_a_part_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
