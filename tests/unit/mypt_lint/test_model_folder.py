@@ -400,13 +400,8 @@ def test_findings_are_at_the_users_own_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In any shape: here ShareGPT's."""
-    record = {
-        "conversations": [
-            {"from": "system", "value": "Be brief."},
-            {"from": "human", "value": "Hi!"},
-            {"from": "gpt", "value": "Hello."},
-        ]
-    }
+    texts = {"system": "Be brief.", "human": "Hi!", "gpt": "Hello."}
+    record = {"conversations": [{"from": role, "value": text} for role, text in texts.items()]}
     assert codes(folder(tmp_path, CHATML), record, capsys) == []
     without = CHATML.replace(
         "{{ m.content }}", "{% if m.role != 'system' %}{{ m.content }}{% endif %}"
@@ -578,16 +573,13 @@ def test_an_answer_of_which_nothing_is_written(tmp_path: Path) -> None:
     """It would be trained as an empty one."""
     model = ModelFolder(str(folder(tmp_path, CHATML.replace("m.content", "(m.content or '')"))))
     call = {"type": "function", "id": "a", "function": {"name": "get", "arguments": "{}"}}
-    for changes, severity in (
-        ({}, "error"),
-        ({"content": "A"}, "warning"),
-        ({"weight": 0}, "warning"),
-    ):
+    changes_of = {"error": [{}], "warning": [{"content": "A"}, {"weight": 0}]}
+    for severity, changes in ((key, one) for key, each in changes_of.items() for one in each):
         messages = chat("Hi!", "", tool_calls=[call], **({"content": None} | changes))
         (finding,) = model.read(None, shape.read({"messages": messages}))[1]
         assert (finding.code, finding.severity) == ("MYP731", severity)
     messages = chat("Hi!", "", "So?", "Yes.")
-    messages[1]["reasoning_content"] = "A thought before the last question."
+    messages[1]["reasoning_content"] = "A greeting."
     found = model.read(None, shape.read({"messages": messages}))[1]
     assert {(f.code, f.severity) for f in found} == {("MYP731", "error"), ("MYP737", "info")}
 
