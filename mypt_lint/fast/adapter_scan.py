@@ -72,10 +72,9 @@ class AdapterScan:
         table = None if checker.formatless else checker.dialect.table
         # An Episode may hold a text without the white space at its ends: then both are looked at.
         self.strips = table is not None and any(t.strip for t in table.terminals.values())
-        # What it holds may depend on the turn.
-        self.by_turn = table is not None and bool(
-            table.history.strip or table.history.strip_before_calls
-        )
+        # What it holds may depend on the turn, where white space at its ends is stripped.
+        rules = {table.history.strip, table.history.strip_before_calls} - {""} if table else set()
+        self.lines, self.by_turn = rules == {"left lines"}, bool(rules)
         self.skeletons = Memo[Hashable, Verdict](_ENTRIES, room=_ROOM)  # that are clean
         self.pieces = Memo[bytes, int](_ENTRIES)  # strings of each; -1: not clean
         self.decode = msgspec.json.Decoder().decode
@@ -222,8 +221,9 @@ class AdapterScan:
         doubtful, texts = list[int](), splits.texts
         if not all(texts) or any(map(str.isspace, texts)):
             doubtful += [i for i, text in enumerate(texts) if not text or text.isspace()]
-        if self.by_turn and texts != [*map(str.strip, texts)]:
-            doubtful += [i for i, text in enumerate(texts) if text != text.strip()]
+        if self.by_turn:
+            strip = (lambda text: text.lstrip("\n")) if self.lines else str.strip
+            doubtful += [i for i, text in enumerate(texts) if text != strip(text)]
         joined = TextBytes(texts) if self.chats is not None else None
         self.quotes_in_texts = joined.data.count(b'"') if joined and not splits.more else -1
         doubtful += self.texts.doubtful(texts, joined)

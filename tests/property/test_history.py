@@ -253,7 +253,7 @@ def test_a_wrong_rule_is_refused(tmp_path: Path, change: tuple[str, str], messag
 
 
 def test_a_table_without_turns_has_no_per_turn(tmp_path: Path) -> None:
-    rule = '[history]\ndrops = ["think"]\nempty = "assistant"\n'
+    rule = '[history]\ndrops = ["think"]\nempty = "assistant"\nstrip = "left lines"\n'
     d = mypt_spec.load(folder(tmp_path, ('turn_opener = "user"', ""), (rule, "")))
     episode, _ = d.read(SHORT)
     assert episode is not None

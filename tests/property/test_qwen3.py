@@ -66,10 +66,15 @@ def test_thoughts_of_earlier_turns_are_kept() -> None:
     )
 
 
-def test_nothing_is_trimmed() -> None:
-    message = assistant("\na", reasoning_content="\nt\n")
-    assert "<think>\n\nt\n\n</think>\n\n\na<" in own(USER, message)
-    assert "<think>\nt\n</think>\n\na<" in official("qwen3_training", USER, message)
+def test_line_ends_around_thoughts_are_dropped() -> None:
+    messages = USER, assistant("\na", reasoning_content="\nt\n")
+    text = official("qwen3_training", *messages)
+    episode, findings = D.check(chat(*messages))
+    assert episode is not None
+    assert findings == []
+    assert "<think>\nt\n</think>\n\na<" in text
+    assert [D.serialize(e) for e in D.trained(episode, history="official")] == [text]
+    assert "<think>\nt\n</think>\n\n\na<" in own(*messages)
 
 
 def test_arguments_that_are_json_text_are_canonical() -> None:

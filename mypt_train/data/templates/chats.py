@@ -39,7 +39,7 @@ from mypt_spec.adapters.message_splitter import MessageSplitter, begins
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import EncodedAlone, Mask, runs
-from mypt_spec.episode import Episode, Message, Part
+from mypt_spec.episode import Episode
 from mypt_spec.history import beginnings, official, turn_starts
 from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
@@ -100,7 +100,8 @@ class ChatTemplates:
         self.dialect, self.splitter = dialect, splitter
         self.mask, self.history = mask, history
         self.only_last = only_last
-        self.strips = any(t.strip or t.prefix + t.suffix for t in dialect.table.terminals.values())
+        roles = {t.role for t in dialect.table.terminals.values() if t.strip or t.prefix + t.suffix}
+        self.stripped = {p for p in TEXTS if roles and (roles != {"thought"} or p != ("content",))}
         self.turns = history != "keep" or Mask.from_name(mask).last  # what is made depends on turns
         # None: seen, and not learnt yet; False: never to be.
         self.pieces = Memo[Hashable, PieceTemplate | bool | None](_ENTRIES, room=_ROOM)
@@ -114,10 +115,8 @@ class ChatTemplates:
 
     def _end(self, episode: Episode) -> int:
         """Returns how many messages of its record an episode has."""
-        items: list[Message | Part] = []
-        for block in episode.messages:
-            items += [block, *block.parts] if block.role not in self.dialect.table.marks else []
-        return 1 + max(map(place_of, items))
+        blocks = [m for m in episode.messages if m.role not in self.dialect.table.marks]
+        return 1 + max([*map(place_of, blocks), *(place_of(p) for b in blocks for p in b.parts)])
 
     def _by_policy(self, episode: Episode) -> Episode:
         return episode if self.history == "keep" else official(episode, self.dialect.table)
@@ -162,7 +161,7 @@ class ChatTemplates:
                 values.append(self.splitter.tools_text(record["tools"]))
             elif path == SYSTEM:
                 values.append(messages[0]["content"])
-            elif self.strips and path[1:] in TEXTS:
+            elif self.stripped and path[1:] in self.stripped:
                 message = messages[cast("int", path[0])]
                 values.append(self.dialect.adapter.text_in_block(message, str(path[1])))
             else:
