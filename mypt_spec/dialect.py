@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -41,8 +42,10 @@ from mypt_spec.validator import Outcome, Run
 _PACKAGE = Path(__file__).parent
 _COMPILED = _PACKAGE / "compiled"
 _LARGEST = 16 << 20  # bytes of a file that says what a format is
+TOKENS = "tokens.toml"  # the token table
 RECORDS = "records.toml"  # says how to read the records of a dialect
 _FAMILIES = "families"  # in the root, a folder for each
+_LIKE = re.compile('^like = "(.*)"\n', re.MULTILINE)
 SHARED = "mistakes.toml"  # in the root of all grammars: names for what those of chats refuse
 CODE = "adapter.py"  # reads the records of a dialect of one's own; run where its folder is named
 
@@ -94,7 +97,7 @@ class Dialect:
         records = self.folder / RECORDS
         return {
             f"{self.name}.lark": _grammar_file(self.folder).read_bytes(),
-            "tokens.toml": (self.folder / "tokens.toml").read_bytes(),
+            TOKENS: table_text(self.folder).encode(),
         } | ({records.name: records.read_bytes()} if records.is_file() else {})
 
     @property
@@ -336,12 +339,12 @@ def load(
 
 def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
     """Returns a dialect without the vocabulary that its token table may name."""
-    grammar, tokens = _text(_grammar_file(folder)), _text(folder / "tokens.toml")
-    table = load_table(tokens, where=str(folder / "tokens.toml"))
+    grammar, tokens = _text(_grammar_file(folder)), table_text(folder)
+    table = load_table(tokens, where=str(folder / TOKENS))
     shipped = folder.parent == grammar_root()
     if not shipped and table.name in _folders():
         message = f"{table.name!r} is the name of a dialect of mypt-tags; choose another"
-        raise SpecError(f"{folder / 'tokens.toml'}: [dialect]: {message}")
+        raise SpecError(f"{folder / TOKENS}: [dialect]: {message}")
     machine = _compiled(folder.name, grammar)
     if machine is None:
         try:
@@ -353,11 +356,9 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
         machine = split_states(machine, table)
         check_history(table, machine)
     except SpecError as error:
-        raise SpecError(f"{folder / 'tokens.toml'}: {error}") from None
+        raise SpecError(f"{folder / TOKENS}: {error}") from None
     digest = hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
-    if adapter is None:
-        coded = shipped and not (folder / RECORDS).is_file()
-        adapter = _shipped(folder) if coded else _adapter(folder, table, lambda: machine)
+    adapter = adapter or _adapter(folder, table, lambda: machine)
     if adapter.chat is not None:
         shared = shared_mistakes(_text(grammar_root() / SHARED), adapter.chat, table)
         table = replace(table, mistakes=(*table.mistakes, *shared))
@@ -375,6 +376,25 @@ def _text(file: Path) -> str:
         raise SpecError(f"{file}: is not UTF-8: byte {error.start}") from None
 
 
+def table_text(folder: Path) -> str:
+    """Returns the token table of a folder, with the rows of the dialect that it is `like`."""
+    text, base = _text(folder / TOKENS), _like(folder)
+    if base is None:
+        return text
+    tables = table_text(base), _LIKE.sub("", text)
+    rows = [r for t in tables for r in re.split(r"\n\n(?=(?:#.*\n)*\[+\w+\])", t.strip())]
+    named = {(re.search(r"(?m)^(?:\[\[.*\n.*|\[.*)", row) or [""])[0]: row for row in rows}
+    return "\n\n".join(named.values()) + "\n"
+
+
+def _like(folder: Path) -> Path | None:
+    """Returns the folder whose grammar and rows a folder has where it has none of its own."""
+    like = _LIKE.findall(_text(folder / TOKENS))
+    if like and like[0] not in (known := _folders() | families()):
+        raise SpecError(f'{folder / TOKENS}: [dialect]: "like" names no dialect: {like[0]!r}')
+    return known[like[0]] if like else None
+
+
 def _grammar_file(folder: Path) -> Path:
     """Returns the file of the grammar: that of the folder's name, or the only one."""
     usual = folder / f"{folder.name}.lark"
@@ -385,6 +405,8 @@ def _grammar_file(folder: Path) -> Path:
         name = str(folder)
         raise SpecError(text + f"; dialect({name!r}) is that of this name" * (name in _folders()))
     files = sorted(folder.glob("*.lark"))
+    if not files and (folder / TOKENS).is_file() and (base := _like(folder)):
+        return _grammar_file(base)
     if len(files) != 1:
         text = ", ".join(file.name for file in files) or "none"
         if (folder / "config.json").is_file():
@@ -394,7 +416,7 @@ def _grammar_file(folder: Path) -> Path:
 
 
 def _adapter(folder: Path, table: TokenTable, machine: Callable[[], Automaton]) -> Adapter:
-    """Returns what reads the records of a dialect of one's own."""
+    """Returns what reads the records of a dialect."""
     records, code = folder / RECORDS, folder / CODE
     if records.is_file() and code.is_file():
         raise SpecError(f"{folder}: records.toml and adapter.py both say how to read records")
@@ -402,6 +424,8 @@ def _adapter(folder: Path, table: TokenTable, machine: Callable[[], Automaton]) 
         from mypt_spec.adapters.declared import declared
 
         return declared(_text(records), table, machine, where=str(records))
+    if folder.parent == grammar_root():
+        return cast(Adapter, importlib.import_module(f"mypt_spec.adapters.{folder.name}").ADAPTER)
     if code.is_file():
         import runpy
 
@@ -412,24 +436,11 @@ def _adapter(folder: Path, table: TokenTable, machine: Callable[[], Automaton]) 
     return Unread()
 
 
-def _shipped(folder: Path) -> Adapter:
-    module: Any = importlib.import_module(f"mypt_spec.adapters.{folder.name}")
-    return cast(Adapter, module.ADAPTER)
-
-
 def shaped(record: object, name: str) -> bool:
-    """Returns whether a record has the shape of a dialect's, without loading the dialect.
-
-    Raises KeyError, which names the known dialects.
-    """
+    """Returns whether a record has the shape of a dialect's, without loading its automaton."""
     where = folder(name)
-    if (where / RECORDS).is_file():
-        table = load_table(_text(where / "tokens.toml"))
-        adapter = _adapter(where, table, lambda: dialect(name).automaton)
-    else:
-        adapter = _shipped(where)
-    _, findings, _ = adapter.check(record)
-    return not any(finding.severity == "error" for finding in findings)
+    adapter = _adapter(where, load_table(table_text(where)), lambda: dialect(name).automaton)
+    return not any(finding.severity == "error" for finding in adapter.check(record)[1])
 
 
 def _compiled(name: str, grammar: str) -> Automaton | None:
@@ -454,7 +465,7 @@ def _check_terminals(table: TokenTable, machine: Automaton, folder: Path) -> Non
 
 @cache
 def _folders() -> dict[str, Path]:
-    files = sorted(grammar_root().glob("*/tokens.toml"))
+    files = sorted(grammar_root().glob(f"*/{TOKENS}"))
     return {load_toml(path)["dialect"]["name"]: path.parent for path in files}
 
 
@@ -469,13 +480,8 @@ def detectable_dialects() -> tuple[str, ...]:
     Where `records.toml` names a shape, records are those of chats in general, so nothing in them
     says for which format they are meant: such a dialect is named, never guessed from records.
     """
-    return tuple(name for name in dialects() if not _reads_chats(_folders()[name]))
-
-
-def _reads_chats(folder: Path) -> bool:
-    """Returns whether `records.toml` in a folder says that records are messages of chats."""
-    records = folder / RECORDS
-    return records.is_file() and "shape" in load_toml(records)
+    files = {name: _folders()[name] / RECORDS for name in dialects()}
+    return tuple(n for n, f in files.items() if not f.is_file() or "shape" not in load_toml(f))
 
 
 def dialect(name: str | Path, *, vocabulary: str | Path | None = None) -> Dialect:
@@ -576,7 +582,7 @@ def copied_to(folder: Path) -> str | None:
     Returns None where it has none: its dialect is one of the package. Raises SpecError for a folder
     with an `adapter.py`, which nobody here has named and which is never run.
     """
-    if not (folder / "tokens.toml").is_file():
+    if not (folder / TOKENS).is_file():
         return None
     if (folder / CODE).exists():
         raise SpecError(f"{folder / CODE}: came with data or a model and is not run; remove it")

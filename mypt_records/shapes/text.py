@@ -15,7 +15,7 @@ import mypt_spec
 from mypt_records.chat import Chat
 from mypt_records.reading import Reader
 from mypt_spec.compiled.toml import load
-from mypt_spec.dialect import families, folder
+from mypt_spec.dialect import families, folder, table_text
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 from mypt_spec.parser import parse_text
@@ -117,7 +117,7 @@ def with_tags(names: Iterable[str], text: str) -> list[str]:
 
 @cache
 def _of_question(name: str) -> tuple[str, ...]:
-    table = (folder(name) / "tokens.toml").read_text(encoding="utf-8")
+    table = table_text(folder(name))
     opens = "\nopens" + re.findall("turn_opener( = .+\n)", table)[0]
     row = next(row for row in table.split("[[terminal]]") if opens in row)
     return tuple(re.findall(r'(?:special|text) = "([^"\\]+)"', row))

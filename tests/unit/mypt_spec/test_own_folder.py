@@ -224,6 +224,36 @@ closes = "note"
 """
 
 
+def test_a_table_has_the_rows_of_the_one_that_it_is_like(tmp_path: Path) -> None:
+    """A copy beside data has them all, so that it needs no other table."""
+    own, copy = tmp_path / "own", tmp_path / "copy"
+    own.mkdir()
+    copy.mkdir()
+    head = (
+        '[dialect]\nlike = "chatml"\nname = "own"\ntitle = "T"\ndoc = "D"\nturn_opener = "user"\n'
+    )
+    row = '[[terminal]]\nname = "USER_OPEN"\nspelling = [{ special = "<|q|>" }]\nopens = "user"\ndoc = "D"\n'
+    (own / "tokens.toml").write_text(f"# A comment.\n\n{head}\n{row}")
+    (own / "records.toml").write_bytes((folder("chatml") / "records.toml").read_bytes())
+    d, record = load(own), chat(system("S"), user("q"), assistant("a"))
+    episode, findings = d.check(record)
+    assert episode is not None
+    assert findings == []
+    start, end = "<|im_start|>", "<|im_end|>\n"
+    text = f"{start}system\nS{end}<|q|>q{end}{start}assistant\na{end}"
+    assert d.serialize(episode) == text
+    for name, content in d.files.items():
+        (copy / name).write_bytes(content)
+    assert "\nlike = " not in (copy / "tokens.toml").read_text()
+    assert load(copy).fingerprint == d.fingerprint
+    (own / "tokens.toml").write_text(head.replace("chatml", "qwen3"))
+    (own / "records.toml").write_bytes((folder("qwen3") / "records.toml").read_bytes())
+    assert load(own).table.history == dialect("qwen3").table.history  # a row after a comment
+    (own / "tokens.toml").write_text(head.replace("chatml", "chatmi"))
+    with pytest.raises(SpecError, match="\"like\" names no dialect: 'chatmi'"):
+        load(own)
+
+
 @pytest.mark.parametrize(
     ("rule", "row", "says"),
     [
