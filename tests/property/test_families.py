@@ -37,7 +37,8 @@ FEWEST = either(tuple(_FEWEST.split()), tuple(ALL))
 SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEWEST)
 # In which an answer begins in a thought.
 THINKING = (
-    "deepseek-r1", "deepseek-v3.2", "deepseek-v4", "glm4.5", "glm5", "kimi-k2-thinking", "kimi-k2.7", "minimax-m2", "minimax-m2.5", "nemotron3", "qwen3.5", "qwen3.6",
+    "deepseek-r1", "deepseek-v3.2", "deepseek-v4", "glm4.5", "glm5", "glm5.2", "kimi-k2-thinking", "kimi-k2.7", "minimax-m2", "minimax-m2.5", "minimax-m2.7", "nemotron3",
+    "olmo3-think", "qwen3-thinking", "qwen3.5", "qwen3.6", "qwen3.8",
 )  # fmt: skip
 # Of each type, with all that TypeScript says of it.
 SCHEMA: Record = {
@@ -74,7 +75,7 @@ def test_tables_of_families_are_short() -> None:
         for folder in families().values()
     ]
     lines = [line for table in tables for line in table.splitlines() if line and line[0] != "#"]
-    assert len(lines) / len(tables) <= 65
+    assert len(lines) / len(tables) <= 60
 
 
 @EVERY
@@ -86,7 +87,8 @@ def test_family(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         fine = mypt.own_format.check.Result("decoder", True, "not looked at")
         monkeypatch.setattr(mypt.own_format.check, "_generations", lambda *_: fine)
     results = list(mypt.own_format.check.check(families()[family.name]))
-    assert [r for r in results if not (r.fine or "a template wrote" in r.detail)] == []
+    says = ("a template wrote", "no message of a record holds 'think'")  # as its page does
+    assert [r for r in results if not (r.fine or any(say in r.detail for say in says))] == []
     monkeypatch.setattr(proof, "conversation", family.conversation)
     if family.options:
         monkeypatch.setattr(proof, "_options", lambda *_: dict(family.options))
@@ -99,7 +101,7 @@ def test_family(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 seeds = range(-1, -1 - either(4, 200), -1)
                 level = prove(d, render, Level(name), seeds)
                 assert not level.unequal, (template, level.reason, level.differs)
-                assert level.equal > len(seeds) / 3, level.reason
+                assert level.equal > (len(seeds) - level.excused.total()) / 3, level.reason
                 record = family.conversation(name, 1)
                 episode, _ = d.read(record)
                 aligned = render.aligned(
