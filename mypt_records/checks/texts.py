@@ -25,6 +25,8 @@ def _silent(code: str, what: str, chat: Chat) -> Iterator[Finding]:
             continue
         if message.calls or message.media or message.content is None:
             continue
+        if message.role == "assistant" and message.weight and not message.weight.value:
+            continue  # is not trained
         if not message.text.strip() and bool(message.text) == blank:
             at = message.content[0].at if message.content else message.at
             if message.role not in _ROLES:  # the first is enough: an empty result may be true

@@ -25,7 +25,7 @@ from mypt_spec.compiled.toml import load
 from mypt_spec.findings import Finding
 
 _UNKNOWN, _COMPACTED, _STOPPED, _REWOUND = "MYP280", "MYP281", "MYP282", "MYP285"
-_UNANSWERED = "MYP287"
+_UNANSWERED, _MISSING = "MYP287", "MYP288"
 _LEAVE, _UNTRAINED = "leave", "untrained"
 _ITEMS = 8  # that are searched for signs
 
@@ -86,7 +86,7 @@ class Table:
     def flags(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         """Returns the flags that an item has."""
         flags = [(flag, item.get(flag["key"])) for flag in self.table.get("flags", ())]
-        return [flag for flag, value in flags if value and value in flag.get("values", (value,))]
+        return [f for f, value in flags if (value in f["values"] if "values" in f else value)]
 
 
 class _Items:
@@ -120,6 +120,9 @@ class _Items:
                 for i, item in enumerate(value if isinstance(value, list) else [value]):
                     self.current = f"/{key}/{i}" if isinstance(value, list) else f"/{key}"
                     self.take(item, self.current, "user")
+            for key in table.table.get("left", ()):
+                for _ in record.get(key) or ():
+                    self.note("MYP283", "", f"/{key}")
             for pointer, value in _first(record, table.tools):
                 tools = self.reader.tools(_openai_tools(value), f"/{pointer}")
         messages = [*self.talk()]
@@ -158,8 +161,18 @@ class _Items:
                 continue
             if last is not None:
                 yield last
+                yield from self.missing(last, message)
             last = message
-        yield from [last] if last is not None else []
+        yield from [last, *self.missing(last, None)] if last is not None else []
+
+    def missing(self, last: Message, following: Message | None) -> Iterator[Message]:
+        """Yields the empty answer that formats need after a result, where a trace has none."""
+        spoken = following is None or following.role == "user"
+        if spoken and last.role == "tool" and self.table.table.get("trace", self.table.events):
+            at = (following or last).at
+            self.note(_MISSING, "", at)
+            role, weight = "assistant", JsonValue(0, at)
+            yield Message(role, role, at, (Text("", at),), weight=weight, beside={"weight": weight})
 
     def take_event(self, event: Any, at: str) -> None:
         """Takes a line of a trace; a question that another replaces goes, with all after it."""

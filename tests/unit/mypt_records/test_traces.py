@@ -201,6 +201,36 @@ def test_an_interruption_stops_the_answer_before_it() -> None:
     assert (first.weight, stopped.weight and stopped.weight.value) == (None, 0)
 
 
+@pytest.mark.parametrize(
+    ("shape", "question"), [("claude-code", 0), ("codex", 1), ("pi", 1), ("sts", 2), ("atif", 1)]
+)
+def test_an_answer_that_is_missing_after_a_result(shape: str, question: int) -> None:
+    """It is empty, not trained, and named, so that formats can write what is around it."""
+    record: Any = WEATHER[shape]
+    items = record["steps"] if shape == "atif" else record
+    for trace, roles in (([*items[:-1], items[question], items[-1]], "uataua"), (items[:-1], "uata")):  # fmt: skip
+        whole = {**record, "steps": trace} if shape == "atif" else trace
+        chat = read(whole, shape)
+        assert "".join(m.role[0] for m in chat.messages if m.role != "system") == roles
+        assert {f.code for f in findings(chat)} - {"MYP134"} == {"MYP288"}
+        silent = [m for m in chat.messages if m.role == "assistant"][1]
+        assert (silent.text, silent.weight and silent.weight.value) == ("", 0)
+        assert Converter(shape, "qwen3").record(whole).record
+
+
+def test_steps_of_no_model_and_trajectories_of_subagents() -> None:
+    """What no model wrote (ATIF 1.7) is not trained; embedded trajectories are named."""
+    record = json.loads(json.dumps(WEATHER["atif"]))
+    record["steps"][2]["llm_call_count"] = 0
+    record["steps"][3]["llm_call_count"] = 1
+    record["subagent_trajectories"] = [WEATHER["atif"]] * 2
+    chat = read(record, "atif")
+    answers = [m for m in chat.messages if m.role == "assistant"]
+    assert [m.weight and m.weight.value for m in answers] == [0, None]
+    assert [(f.code, f.pointer) for f in chat.findings] == [("MYP283", "/subagent_trajectories")]
+    assert "2 items of a subagent" in chat.findings[0].message
+
+
 def test_an_answer_that_ended_well_is_trained() -> None:
     record = json.loads(json.dumps(WEATHER["pi"]))
     for entry in record:
