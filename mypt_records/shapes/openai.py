@@ -4,6 +4,7 @@ Besides OpenAI's own keys: `chat_template_kwargs` of TRL, thoughts under the nam
 templates use, calls and results without ids, and the older `function_call`.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from mypt_records.chat import MEDIA, ROLES, Call, Chat, JsonValue, Message, Text
@@ -61,7 +62,13 @@ def read(record: dict[str, Any]) -> Chat:
         reader.add("MYP104", '"messages" must be an array that is not empty', "/messages")
     else:
         parsed = [message_of(m, f"/messages/{i}", reader) for i, m in enumerate(messages)]
-        out += [message for message in parsed if message is not None]
+        for each in filter(None, parsed):
+            last = out[-1] if out and each.alias in CALLS else None
+            if last and last.role == "assistant" and _weight(last) == _weight(each):
+                calls, beside = last.calls + each.calls, each.beside | last.beside
+                out[-1] = replace(last, calls=calls, beside=beside)
+            else:
+                out.append(each)
     tools = reader.tools(record.get("tools"), "/tools")
     if not isinstance(parallel := record.get("parallel_tool_calls"), bool | None):
         message = f'"parallel_tool_calls" must be true or false, got {kind_of(parallel)}'
@@ -72,6 +79,10 @@ def read(record: dict[str, Any]) -> Chat:
     if _repeats_question(record.get("prompt"), out):
         used, top_keys = [*used, "prompt"], TOP | {"prompt"}
     return reader.chat("openai", record, out, tools, top=top_keys, used=used)
+
+
+def _weight(message: Message) -> Any:
+    return message.weight and message.weight.value
 
 
 def _repeats_question(prompt: Any, messages: list[Message]) -> bool:

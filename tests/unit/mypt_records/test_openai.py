@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mypt_convert import Converter
 from mypt_records.chat import Chat, JsonValue, Text
 from mypt_records.checks import findings
 from mypt_records.shapes import read, shape_of
@@ -186,3 +187,22 @@ def test_a_call_may_be_a_message_of_its_role(role: str, result: str) -> None:
     ]
     broken = read({"messages": [USER, {"role": role, "content": "{'name': 'f'}"}]}, "openai")
     assert [(f.code, f.pointer) for f in broken.findings] == [("MYP304", "/messages/1/content")]
+
+
+def test_roles_of_calls_in_a_row_are_one_answer() -> None:
+    """As ms-swift reads them, also after a text; unless only one of them is trained."""
+    one, two = ({"role": "tool_call", "content": json.dumps({"name": "f", "arguments": {"x": n}})} for n in (1, 2))  # fmt: skip
+    results = [{"role": "tool_response", "content": str(n)} for n in (1, 2)]
+    end: dict[str, Any] = {"role": "assistant", "content": "Yo"}
+    for answers, roles in (
+        ([one, two], "uatta"),
+        ([end, one, two], "uatta"),
+        ([end | {"loss": False}, one, two], "uaatta"),
+        ([one | {"loss": False}, two | {"loss": False}], "uatta"),
+    ):
+        record = {"messages": [USER, *answers, *results, end]}
+        messages = read(record, "openai").messages
+        assert "".join(m.role[0] for m in messages) == roles
+        called = [call.arguments and call.arguments.value for m in messages for call in m.calls]
+        assert called == [{"x": 1}, {"x": 2}]
+        assert (Converter("openai", "qwen3").record(record).record is not None) == (len(roles) == 5)

@@ -218,6 +218,13 @@ def test_an_answer_that_is_missing_after_a_result(shape: str, question: int) -> 
         assert Converter(shape, "qwen3").record(whole).record
 
 
+def test_answers_of_anthropic_as_its_api_returns_them() -> None:
+    record = json.loads(json.dumps(WEATHER["anthropic"]))
+    record["messages"][1] |= {"id": "m", "type": "message", "stop_reason": "tool_use", "usage": {}}
+    chat, plain = read(record, "anthropic"), read(WEATHER["anthropic"], "anthropic")
+    assert (chat.messages, chat.findings) == (plain.messages, plain.findings)
+
+
 def test_steps_of_no_model_and_trajectories_of_subagents() -> None:
     """What no model wrote (ATIF 1.7) is not trained; embedded trajectories are named."""
     record = json.loads(json.dumps(WEATHER["atif"]))
