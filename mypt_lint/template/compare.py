@@ -119,7 +119,11 @@ def _post(url: str, body: dict[str, Any], key: str) -> Any:
     request = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with urlopen(request, timeout=_SECONDS) as answer:
-            return json.load(answer)[key]
+            value = json.load(answer)[key]
+        ids = value if isinstance(value, list) else [None]
+        if key == "tokens" and not all(type(i) is int and i >= 0 for i in ids):
+            raise ValueError(f'"tokens" is no list of token ids: {json.dumps(value)[:40]}')
+        return value
     except HTTPError as error:
         error.close()
         raise
@@ -157,7 +161,7 @@ def _kind(a: str, b: str, at: int, chat: Chat) -> str:
     one, two = a[at:], b[at:]
     for this, that in ((a, b), (b, a)):
         first = _FIRST.match(this)
-        if first and at < first.end() and that.startswith(this[first.end() :][:_SAME]):
+        if first and at < first.end() + _SAME and that.startswith(this[first.end() :][:_SAME]):
             return "bos"
     if _solid(one) == _solid(two):
         return "spacing"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from io import BytesIO
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -45,6 +46,7 @@ S = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
         (H + Y, H + Y, ""),
         ("<s>" + H + Y, H + Y, "bos"),
         (H + Y, "[BOS]" + H + Y, "bos"),
+        ("<s><s>" + H + Y, "<s>" + H + Y, "bos"),
         (S + H + Y, H + Y, "system"),
         ("[{'name': 'f', 'x': None}]" + H + Y, '[{"name": "f", "x": null}]' + H + Y, "json"),
         ("{'x': None, 'y': 1}" + H + Y, "{'x': null, 'y': 1}" + H + Y, "json"),
@@ -131,6 +133,16 @@ def server(request: pytest.FixtureRequest) -> Iterator[str]:
     yield f"http://127.0.0.1:{httpd.server_address[1]}"
     httpd.shutdown()
     httpd.server_close()
+
+
+@pytest.mark.parametrize("tokens", ["123", [{"id": 1}], [1.5], [-1], [True], None])
+def test_a_server_that_answers_with_no_ids(
+    run: Any, tokens: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = json.dumps({"prompt": "x", "tokens": tokens}).encode()
+    monkeypatch.setattr("mypt_lint.template.compare.urlopen", lambda *_, **__: BytesIO(answer))
+    status, output = run("http://127.0.0.1:9", "chatml", {"messages": talk(HI, YO)})
+    assert (status, "no list of token ids" in output) == (2, True), output
 
 
 def test_a_server(run: Any, server: str, request: pytest.FixtureRequest) -> None:
