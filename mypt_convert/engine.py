@@ -193,6 +193,9 @@ class Converter:
         errors = [f for f in _against(self.checker, findings, ("error",)) if f.severity == "error"]
         there = self.bridge.steps(built, self.target.table).steps if findings else ()
         if episode is None or errors:
+            why = f"{self.target.name} has no place for it"
+            lost = [s for s in conversation.steps if s.kind not in self.bridge.KINDS]
+            losses += [Loss(step.kind, step.at, why) for step in lost]
             return Converted(None, tuple(losses), tuple(self._blame(errors, conversation, there)))
         remarks = tuple(self._blame(findings, conversation, there))
         try:

@@ -68,7 +68,8 @@ def _of_dialect(name: str) -> Side:
     def write(record: Any, chat: Chat) -> Written:
         episode, findings = converter(chat.shape).read(record, chat)
         if episode is None:
-            raise RefusedError(findings[0].message if findings else "it has no record there")
+            lost = [f.message for f in findings if f.code == "MYP114"]
+            raise RefusedError([*lost, *(f.message for f in findings), "it has no record there"][0])
         episode = target.trained(episode, history="official")[-1]
         ids = None if target.vocabulary is None else target.encode(episode).ids.tolist()
         return Written(target.serialize(episode), ids)

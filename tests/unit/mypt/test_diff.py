@@ -84,6 +84,14 @@ def test_the_place_of_a_difference(run: Any) -> None:
     assert "1 record compared, 1 differ\n  1  structure: other text or tags" in output
 
 
+def test_a_call_that_a_format_has_no_place_for_is_the_reason(run: Any) -> None:
+    """Not that the answer, which is nothing but a call, is missing without it."""
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    record = {"messages": [*talk(HI), {"role": "assistant", "tool_calls": [call]}]}
+    status, output = run("chatml", "qwen3", record)
+    assert (status, "A refuses it: tool_calls: chatml has no place for it" in output) == (1, True)
+
+
 def test_options_of_a_record_are_given_to_templates(run: Any) -> None:
     template = "{{ '<s>' if first else '' }}" + PLAIN
     record = {"messages": talk(HI, YO), "chat_template_kwargs": {"first": True}}
