@@ -49,6 +49,8 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
         inner.update(f'role "{item.get("role") or item.get("from")}"' for item in items)
         texts = [json.dumps([m.get("tool_calls"), {"": m.get("content", "")}]) for m in items]
         inner["text arguments"] = sum('"arguments": "' in text for text in texts)
+        silent = [m for m in items if m.get("content", m.get("value", "")) is None]
+        inner["null content"] = sum(not m.get("tool_calls") for m in silent)
         inner["nulls"] = sum('": null' in text.replace('\\"', "") for text in texts)
     names["path"] = os.path.abspath(path)
     outputs, notes = {}, []
@@ -73,5 +75,6 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
             f"{name} {says[key]} {counted(count, 'message')}"
             for key, count in inner.items()
             if count and key not in trainer["read"] and key not in entry.values()
+            and (key[:5] != "role " or key[5:] not in text)
         ]
     return write_folder(Path(out), outputs), notes

@@ -168,6 +168,36 @@ def test_roles_that_a_trainer_does_not_read(
     assert capsys.readouterr().err.splitlines() == lines
 
 
+@pytest.mark.parametrize(
+    ("record", "tags", "notes"),
+    [
+        (gpt(("user", "Hi"), ("assistant", "Yo")), ("user", "assistant", "from", "value"), 0),
+        (gpt(("human", "Hi"), ("gpt", "Yo")), ("human", "gpt", "from", "value"), 0),
+        ({"conversations": talk(HI, YO)}, ("user", "assistant", "role", "content"), 0),
+        (gpt(("human", "Hi"), ("gpt", "Yo"), ("user", "Hi"), ("gpt", "Yo")), ("user", "gpt", "from", "value"), 1),
+    ],
+)  # fmt: skip
+def test_roles_of_records_are_tags(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], record: Any, tags: Any, notes: int
+) -> None:
+    """LLaMA-Factory drops records with roles, or keys of messages, that the entry does not name."""
+    made = entries(tmp_path, record, "llamafactory")["llamafactory"]["tags"]
+    keys = ("user_tag", "assistant_tag", "role_tag", "content_tag")
+    assert tuple(made[key] for key in keys) == tags
+    says = notes * ['mypt-export: llamafactory does not read the role "human" of 1 message']
+    assert capsys.readouterr().err.splitlines() == says
+
+
+def test_null_as_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside calls, LLaMA-Factory and ms-swift do not read it."""
+    null = {"role": "assistant", "content": None}
+    for messages, count in (([*talk(HI), null], 1), ([*talk(HI), null | {"tool_calls": [call("f", {})]}, tool("1"), *talk(YO)], 0)):  # fmt: skip
+        (folder := tmp_path / str(count)).mkdir()
+        entries(folder, {"messages": messages}, "llamafactory", "swift")
+        lines = [line for line in capsys.readouterr().err.splitlines() if "null" in line]
+        assert lines == count * [f"mypt-export: {n} fails at null as the content of 1 message" for n in ("llamafactory", "swift")]  # fmt: skip
+
+
 def test_prepared_rows(tmp_path: Path) -> None:
     rows, out = tmp_path / "rows", tmp_path / "out"
     prepare([str(ROOT / "examples" / "phase1.jsonl"), "--format", "axolotl", "-o", str(rows), "-q"])
