@@ -194,8 +194,8 @@ class Converter:
         there = self.bridge.steps(built, self.target.table).steps if findings else ()
         if episode is None or errors:
             why = f"{self.target.name} has no place for it"
-            lost = [s for s in conversation.steps if s.kind not in self.bridge.KINDS]
-            losses += [Loss(step.kind, step.at, why) for step in lost]
+            unfit = [s for s in conversation.steps if s.kind not in self.bridge.KINDS]
+            losses += [Loss(step.kind, step.at, why) for step in unfit]
             return Converted(None, tuple(losses), tuple(self._blame(errors, conversation, there)))
         remarks = tuple(self._blame(findings, conversation, there))
         try:

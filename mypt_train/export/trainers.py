@@ -74,7 +74,9 @@ def write_entries(data: str, trainers: Iterable[str], out: str) -> tuple[Path, l
         notes += [
             f"{name} {says[key]} {counted(count, 'message')}"
             for key, count in inner.items()
-            if count and key not in trainer["read"] and key not in entry.values()
+            if count
+            and key not in trainer["read"]
+            and key not in entry.values()
             and (key[:5] != "role " or key[5:] not in text)
         ]
     return write_folder(Path(out), outputs), notes
