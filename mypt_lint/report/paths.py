@@ -4,14 +4,23 @@ import os
 import re
 from urllib.parse import quote
 
+_CHECKOUTS = ("CI_PROJECT_DIR", "GITHUB_WORKSPACE")  # of GitLab, GitHub
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def relative(filename: str) -> str:
-    """Returns the name, relative to the working folder if the file is below it, with `/`."""
+    """Returns the name, relative to the checked root if the file is below it, with `/`.
+
+    That is the checkout of a job in CI, if the working folder is in it; else the working folder.
+    """
+    root = here = os.path.join(os.getcwd(), "")
+    for checkout in filter(None, map(os.environ.get, _CHECKOUTS)):
+        below = os.path.join(os.path.realpath(checkout), "")
+        root = below if here.startswith(below) else root
+    if root != here and "://" not in filename and filename != "<stdin>":
+        filename = os.path.normpath(os.path.join(here, filename))
     if os.path.isabs(filename):
-        below = os.path.join(os.getcwd(), "")
-        filename = filename.removeprefix(below)
+        filename = filename.removeprefix(root)
     if os.sep != "/":
         filename = filename.replace(os.sep, "/")
     while filename.startswith("./"):

@@ -20,6 +20,7 @@ from mypt.lint.cli import main
 from mypt_cli.terminal import Display
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.report.formats import junit
+from mypt_lint.report.paths import relative
 from mypt_spec.findings import Finding, Fix
 from tests.support.examples import examples
 from tests.support.messy import MESSY, MESSY_FIXED
@@ -82,6 +83,36 @@ def test_gitlab_gives_every_string_back(one: Diagnostic, two: Diagnostic) -> Non
         as_json(f"{item.finding.name}: {item.finding.message}") for item in items
     ]
     assert len({i["fingerprint"] for i in issues}) == 3
+
+
+@pytest.mark.parametrize("variable", ["CI_PROJECT_DIR", "GITHUB_WORKSPACE"])
+def test_names_are_relative_to_the_checkout_of_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """Also where the job runs in a folder of it; elsewhere they are as before."""
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    names = [
+        "a.jsonl",
+        "./b/a.jsonl",
+        "../a.jsonl",
+        str(tmp_path / "a.jsonl"),
+        "<stdin>",
+        "s3://b/a.jsonl",
+    ]
+    monkeypatch.setenv(variable, str(tmp_path))
+    inside = ["sub/a.jsonl", "sub/b/a.jsonl", "a.jsonl", "a.jsonl", "<stdin>", "s3://b/a.jsonl"]
+    assert [*map(relative, names)] == inside
+    monkeypatch.setenv(variable, str(tmp_path / "other"))
+    outside = [
+        "a.jsonl",
+        "b/a.jsonl",
+        "../a.jsonl",
+        str(tmp_path / "a.jsonl"),
+        "<stdin>",
+        "s3://b/a.jsonl",
+    ]
+    assert [*map(relative, names)] == outside
 
 
 def test_gitlab_fingerprints_stay_when_lines_move() -> None:
