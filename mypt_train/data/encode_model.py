@@ -112,6 +112,10 @@ class ModelEncoder(Encoder):
                 out[i] = item
             elif not item.aligned.trained:  # a prompt alone is legal, but trains nothing
                 out[i] = refused(Finding("MYP218", "the conversation has no answer"))
+            elif (label := item.chat.label) is not None and not label.value:
+                message = "the label says that this answer is bad, and it would be trained"
+                hint = "drop the record, or name a --dialect that keeps labels, with --preferences"
+                out[i] = refused(Finding("MYP114", message, label.at, help=hint))
             else:
                 written.append((i, item))
         renderings = [item.aligned for _, item in written]

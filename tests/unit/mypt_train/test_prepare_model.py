@@ -175,6 +175,17 @@ def test_what_the_template_cannot_write_is_refused(tmp_path: Path) -> None:
     assert last.record(chat("Hi!", "Hello.", "And?")).status == "written"
 
 
+@pytest.mark.parametrize("label", [False, True])
+def test_an_answer_that_is_labelled_as_bad_is_refused(tmp_path: Path, label: bool) -> None:
+    """As records for KTO have them, alone and as lines of a file."""
+    each, record = encoder(folder(tmp_path)), chat("Hi!", "Hello.") | {"label": label}
+    for outcome in (each.record(record), *each.lines([json.dumps(record).encode()])):
+        assert outcome.status == ("written" if label else "refused")
+        assert [(f.code, f.pointer) for f in outcome.findings] == [("MYP114", "/label")] * (
+            not label
+        )
+
+
 def test_options_of_a_record_reach_the_template(tmp_path: Path) -> None:
     path = folder(tmp_path, "{% if loud %}<|im_start|>!{% endif %}" + CHATML)
     one = encoder(path)
