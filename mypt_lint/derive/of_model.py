@@ -23,7 +23,7 @@ from mypt_lint.derive.probe import Renderings, chat
 from mypt_lint.derive.proof import Level, prove
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.source import templates_of_folder
-from mypt_model.folder import TRAINER, beside, dialect_of, newest
+from mypt_model.folder import TRAINER, beside, dialect_of, newest, read_object
 from mypt_model.shape import ModelError
 from mypt_records.shapes.text import with_tags
 from mypt_spec import Dialect
@@ -61,9 +61,14 @@ def dialect_of_model(
 
 
 def vocabulary_of_model(folder: str | Path) -> Path | None:
-    """Returns the file of a model's vocabulary; None if training wrote it on the dialect's own."""
-    others = () if beside(folder, TRAINER) else ("tokenizer.json", "tekken.json")
-    return beside(folder, *COPIES, *others)
+    """Returns the file of a model's vocabulary; None if training wrote it on the dialect's own.
+
+    Training that names no dialect keeps the files of the model whose template wrote the data.
+    """
+    facts = beside(folder, TRAINER)
+    data = read_object(facts).get("data") if facts else {}
+    known = not isinstance(data, dict) or "dialect" in data
+    return beside(folder, *COPIES, *(() if known else ("tokenizer.json", "tekken.json")))
 
 
 def family_of(source: ModelFolder) -> str:

@@ -398,6 +398,8 @@ def test_training_goes_without_legality(tmp_path: Path) -> None:
     name, dialect = spoken(tmp_path / "run", choice=None, say=says.append)
     assert (dialect.name, dialect.folder) == ("chat-template", Path(name))
     assert "derived from the chat template; proved: chat" in says[0]
+    text = "It is 5."
+    assert dialect.tokenizer.encode(text) == foreign.library("smollm").encode(text).ids
     assert spoken(tmp_path / "run", choice="chatml")[0] == "chatml"
     log = (tmp_path / "run" / "log.jsonl").read_text()
     assert "legality is not measured" in log
