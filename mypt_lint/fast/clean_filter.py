@@ -24,10 +24,9 @@ from typing import Any
 
 import msgspec
 
-from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.adapter_scan import AdapterScan, LineParts
-from mypt_lint.fast.clean_texts import AnyTexts, CleanTexts, longest
+from mypt_lint.fast.clean_texts import AnyTexts, CleanTexts, longest, told_apart
 from mypt_lint.fast.schema_splitter import SchemaSplitter
 from mypt_records.names import OPT_OUT
 from mypt_records.splitter import chat_splitter
@@ -51,6 +50,7 @@ class CleanFilter:
             if checker.formatless
             else CleanTexts(dialect.table, dialect.automaton)
         )
+        self.is_apart = told_apart(dialect.tokenizer.lacks)
         self.encoder = msgspec.json.Encoder()
         self.encoded = bytearray()
         self.by_adapter: AdapterScan | None = None
@@ -68,7 +68,7 @@ class CleanFilter:
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
         """Returns how many lines a block has, and each that is not proved clean with its index."""
         lines = BytesIO(data).readlines()  # by memchr: `split` takes five times as long
-        doubtful = _apart(lines, data, self._doubtful(lines, data))
+        doubtful = self._apart(lines, data, self._doubtful(lines, data))
         return len(lines), [(i, lines[i].removesuffix(b"\n")) for i in doubtful]
 
     def doubtful(
@@ -79,7 +79,7 @@ class CleanFilter:
         `parts`, if given, gets what each line is made of, as `AdapterScan.scan` says.
         """
         data = b"\n".join(lines)
-        return _apart(lines, data, self._doubtful(lines, data, parts))
+        return self._apart(lines, data, self._doubtful(lines, data, parts))
 
     def _doubtful(
         self, lines: list[bytes], data: bytes, parts: list[LineParts | None] | None = None
@@ -132,9 +132,8 @@ class CleanFilter:
             return -1
         return unescaped_quotes(self.encoded)
 
-
-def _apart(lines: list[bytes], data: bytes, doubtful: list[int]) -> list[int]:
-    """Returns the indexes of doubtful lines, with those that have a line separator inside."""
-    if not has_separator(data):
-        return doubtful
-    return sorted({*doubtful, *(i for i, raw in enumerate(lines) if has_separator(raw))})
+    def _apart(self, lines: list[bytes], data: bytes, doubtful: list[int]) -> list[int]:
+        """Returns the indexes of doubtful lines, with those that are told apart by a character."""
+        if not self.is_apart(data):
+            return doubtful
+        return sorted({*doubtful, *(i for i, raw in enumerate(lines) if self.is_apart(raw))})

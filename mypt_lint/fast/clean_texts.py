@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from typing import Any
 
+from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
 from mypt_records.prefilter import TextBytes, TextFilter
 from mypt_spec.adapters.base import Reader
@@ -25,6 +26,8 @@ from mypt_spec.tokenizer.sentencepiece import rewrites
 
 # What JSON has outside of its strings; a [ there is looked at.
 _STRUCTURE = re.compile(r'[\s"\\{}\]:,0-9.+\-eEaflnrstu]')
+# The first halves of characters of four bytes of which the first is F1 to F4.
+_WIDE = ["d8c", "d8d", "d8e", "d8f", "d9", "da", "db"]
 
 
 class CleanTexts:
@@ -69,7 +72,9 @@ class CleanTexts:
         Those with a first character, or of `joined` texts those in the sieve, are searched at once.
         """
         if joined is None or not self.is_sieved:
-            near = {i: t for first in self.first for i, t in enumerate(texts) if first in t}
+            every = "\n".join(texts)
+            firsts = [first for first in self.first if first in every]
+            near = {i: t for first in firsts for i, t in enumerate(texts) if first in t}
         else:
             places = [m.start() for regex in self.sieve for m in regex.finditer(joined.data)]
             near = {i: texts[i] for i in (bisect_right(joined.ends, place) for place in places)}
@@ -153,13 +158,21 @@ def text_filter(checker: Checker) -> TextFilter:
     return TextFilter(lambda code: checker.selects(code) or RULES[code].severity == "error")
 
 
+def told_apart(lacks: bytes) -> Callable[[bytes], bool]:
+    """Returns what tells whether JSON may have a line separator, or in UTF-8 one of some bytes."""
+    used = [byte for byte in lacks if byte not in (0xC0, 0xC1) and byte < 0xF5]
+    raw = [bytes([byte]) for byte in used if byte > 0x7E]
+    codes = [f"00{byte:02x}" for byte in used if byte < 0x80] + _WIDE * any(b > 0xF0 for b in used)
+    codes += [""] * any(0x7F < byte < 0xF1 for byte in used)
+    escaped = re.compile(rf"\\u(?i:{'|'.join(codes)})".encode()).search if codes else has_separator
+    return lambda data: any(b in data for b in raw) or has_separator(data) or bool(escaped(data))
+
+
 def longest(checker: Checker) -> int:
     """Returns the length in bytes of the longest line that may be judged fast; -1 for none.
 
     Rules that are ignored count if they find errors: a hidden error may leave no episode (MYP906).
     """
-    if checker.dialect.tokenizer.lacks:
-        return -1
     for code, rule in RULES.items():
         on = checker.selects(code) or rule.severity == "error"
         if on and rule.sees in ("text", "episode") and not rule.fast:

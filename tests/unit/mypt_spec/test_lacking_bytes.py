@@ -87,6 +87,30 @@ def test_the_linter_and_prepare_say_where(
     assert "".join(rejected).count("MYP514") == 20
 
 
+def test_other_lines_are_proved_clean(path: Path) -> None:
+    """Whether the character is in a line itself, or as an escape, in JSON that is a string, too."""
+    pytest.importorskip("numpy")
+    from mypt_train.data.encode_line import Encoder
+    from mypt_train.data.formats.options import Options
+
+    call = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "f", "arguments": r'{"a": "\u0004"}'},
+    }
+    spoken = [record("Hi")["messages"][0], {"role": "assistant", "content": "Yo"}]
+    calling = {"messages": [spoken[0], {"role": "assistant", "tool_calls": [call]}, *spoken[::-1]]}
+    bad = [json.dumps(record(f"a{char}")) for char in "\x04\x13\U00050001"] + [json.dumps(calling)]
+    bad += [bad[2].replace("ud900", "uD900"), json.dumps(record("\U00050001"), ensure_ascii=False)]
+    good = [json.dumps(record(f"{n} é €\x05\U0001f41d"), ensure_ascii=n % 2 > 0) for n in range(9)]
+    encoder = Encoder(Options(dialect="qwen3", vocabulary=str(path)))
+    lines = [line.encode() for line in (*good, *bad)]
+    assert encoder.clean_filter.doubtful(lines) == [*range(len(good), len(lines))]
+    found = [[f.code for f in outcome.findings] for outcome in encoder.lines(lines)]
+    assert found[: len(good)] == [[]] * len(good)
+    assert all("MYP514" in codes for i, codes in enumerate(found[len(good) :]) if i != 3)
+
+
 def test_the_decoder_offers_only_what_has_tokens(path: Path) -> None:
     d = mypt_spec.dialect("qwen3", vocabulary=path)
     values = ["x\U00050001", "\U00050002y", "ok"]
