@@ -50,6 +50,11 @@ CODER = "qwen3-coder"
 FORMATS[CODER] = ("calls", "tools")
 
 
+def words(rng: random.Random, size: int) -> str:
+    """Returns about `size` bytes of English words."""
+    return text(rng, "en", size)
+
+
 def name(rng: random.Random) -> str:
     """Returns a name that hardly comes again."""
     words = re.findall("[a-z]+", text(rng, "en", 30).lower()) or ["it"]
@@ -91,13 +96,15 @@ def tool(rng: random.Random) -> tuple[dict[str, Any], Callable[[], dict[str, Any
     }
 
 
-def record(rng: random.Random, kind: str, *, ids: bool) -> dict[str, Any]:
+def record(
+    rng: random.Random, kind: str, *, ids: bool, say: Callable[[random.Random, int], str] = words
+) -> dict[str, Any]:
     """Returns a record of one to four turns. With `ids` calls have ids of nine characters."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": text(rng, "en", 60)}]
     tools = [(TOOL, lambda: {"q": text(rng, "en", 20), "top_k": rng.randint(1, 9)})]
     tools = [tool(rng) for _ in range(rng.randint(1, 4))] if kind == "tools" else tools
     for turn in range(rng.randint(1, 4)):
-        messages.append({"role": "user", "content": text(rng, "en", 100)})
+        messages.append({"role": "user", "content": say(rng, 100)})
         if kind in ("calls", "tools"):
             call: dict[str, Any] = {"id": f"call{turn:05}"} if ids else {}
             chosen, arguments = rng.choice(tools)
@@ -105,19 +112,22 @@ def record(rng: random.Random, kind: str, *, ids: bool) -> dict[str, Any]:
             call |= {"type": "function", "function": {"name": called, "arguments": arguments()}}
             messages.append({"role": "assistant", "tool_calls": [call]})
             named = {"tool_call_id": call["id"]} if ids else {"name": called}
-            messages.append({"role": "tool", **named, "content": text(rng, "en", 200)})
-        thought = {"reasoning_content": text(rng, "en", 200)} if kind == "thoughts" else {}
-        messages.append({"role": "assistant", **thought, "content": text(rng, "en", 400)})
+            messages.append({"role": "tool", **named, "content": say(rng, 200)})
+        thought = {"reasoning_content": say(rng, 200)} if kind == "thoughts" else {}
+        messages.append({"role": "assistant", **thought, "content": say(rng, 400)})
     declared = {"tools": [each for each, _ in tools]} if kind in ("calls", "tools") else {}
     return {"messages": messages} | declared
 
 
-def write(path: Path, size: int, kind: str, *, ids: bool) -> Path:
+def write(
+    path: Path, size: int, kind: str, *, ids: bool,
+    say: Callable[[random.Random, int], str] = words,
+) -> Path:  # fmt: skip
     """Writes about `size` bytes of records; the same arguments make the same bytes."""
     rng = random.Random(7)
     with path.open("w") as out:
         while out.tell() < size:
-            out.write(json.dumps(record(rng, kind, ids=ids)) + "\n")
+            out.write(json.dumps(record(rng, kind, ids=ids, say=say)) + "\n")
     return path
 
 

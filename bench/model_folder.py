@@ -1,6 +1,6 @@
 """Times `mypt-prepare --model` end to end against `apply_chat_template` of transformers.
 
-    python -m bench.model_folder [FOLDER ...] [--records 3000] [--rounds 3] [--derived]
+    python -m bench.model_folder [FOLDER ...] [--records 3000] [--rounds 3] [--derived] [--prose]
 
 Without a folder, the vocabulary is GPT-2's, and the template below marks what is trained. Records
 are made up: chats, calls of one tool, and calls of tools that no other record has. A side is the
@@ -11,7 +11,8 @@ shards, once with an empty cache and once after that.
 
 `--derived` times chats from lines to ids and mask in this process, one thread, nothing written: by
 the shipped format that writes the folder's text, or the derived one, checked, but not compared with
-renderings (`dialect`); and by `apply_chat_template` from parsed records.
+renderings (`dialect`); and by `apply_chat_template` from parsed records. Each round has records of
+its own. With `--prose`, every tenth word is a quote, code, markup or of another script.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import mypt_spec
-from bench.chats import write
+from bench.chats import words, write
+from bench.data import prose
 from mypt_train.export.tokenizer_file import padding, tokenizer_config, tokenizer_json
 
 TEMPLATE = """\
@@ -119,7 +120,9 @@ def in_process(folder: Path, lines: list[bytes], rounds: int) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)  # type: ignore[no-untyped-call]
     name = family_of(ModelFolder(str(folder))) or dialect_of_model(folder, None, print)
     file = vocabulary_of_model(folder)
-    records = [(r["messages"], r.get("tools")) for r in map(json.loads, lines)]
+    size = len(lines) // (rounds + 1)
+    parts = [lines[n * size : (n + 1) * size] for n in range(rounds + 1)]
+    records = [[(r["messages"], r.get("tools")) for r in map(json.loads, part)] for part in parts]
     how = {"tokenize": True, "return_dict": True}
     how["return_assistant_tokens_mask"] = marked = "generation %}" in tokenizer.chat_template
     derived = Options(
@@ -128,26 +131,27 @@ def in_process(folder: Path, lines: list[bytes], rounds: int) -> None:
         context_length=100_000,
         mask="trl" if marked else "model",
     )
-    sides: dict[str, Callable[[], list[Any]]] = {
-        "apply_chat_template": lambda: [
+    encoder = Encoder(derived)
+    sides: dict[str, Callable[[int], list[Any]]] = {
+        "apply_chat_template": lambda n: [
             tokenizer.apply_chat_template(messages, tools=tools, **how)
-            for messages, tools in records
+            for messages, tools in records[n]
         ],
-        "dialect": partial(Encoder(derived).lines, lines),
+        "dialect": lambda n: encoder.lines(parts[n]),
     }
-    wanted = sides["apply_chat_template"]()
+    wanted = sides["apply_chat_template"](0)
     spent: dict[str, list[float]] = {side: [] for side in sides}
-    made = [outcome.samples for outcome in sides["dialect"]()]
+    made = [outcome.samples for outcome in sides["dialect"](0)]
     for key, what in (("input_ids", "ids"), ("assistant_masks", "mask"))[: 1 + marked]:
         equal = sum(
             [getattr(sample, what).tolist() for sample in samples] == [theirs[key]]
             for samples, theirs in zip(made, wanted, strict=True)
         )
         print(f"{equal} of {len(wanted)} have the {what} of transformers")
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         for side, run in sides.items():
             before = time.process_time()
-            run()
+            run(number)
             spent[side].append(time.process_time() - before)
     for side, each in spent.items():
         pairs = zip(spent["apply_chat_template"], each, strict=True)
@@ -161,13 +165,16 @@ def main() -> None:
     options.add_argument("--records", type=int, default=3000)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--derived", action="store_true")
+    options.add_argument("--prose", action="store_true")
     options.add_argument("--kinds", nargs="*", choices=KINDS, default=KINDS)
     chosen = options.parse_args()
     if chosen.derived:
         with tempfile.TemporaryDirectory() as made:
             folders = chosen.folders or [made_folder(Path(made) / "gpt2")]
             for kind, folder in product(chosen.kinds, folders):
-                write(path := Path(made) / "x.jsonl", chosen.records * 1000, kind, ids=True)
+                size = chosen.records * 1000 * (chosen.rounds + 1)
+                say = prose if chosen.prose else words
+                write(path := Path(made) / "x.jsonl", size, kind, ids=True, say=say)
                 print(f"{folder.name}, {kind}:")
                 in_process(folder, path.read_bytes().splitlines(), chosen.rounds)
         return
