@@ -185,6 +185,10 @@ class Terminal:
         text = text.lstrip(characters) if how and not how.startswith("right") else text
         return text.rstrip(characters) if how and not how.startswith("left") else text
 
+    def written(self, text: str) -> str:
+        """Returns a text of a record as the block that it opens has it."""
+        return self.prefix + self.stripped(text) + self.suffix
+
     def spell(
         self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None
     ) -> str:

@@ -39,11 +39,14 @@ _EMPTY = Split()
 
 
 class LineParts(NamedTuple):
-    """What a clean line is made of: the keys of its pieces, its texts, and its other values."""
+    """What a clean line is made of: the keys of its pieces, its texts, and its other values, or the
+    record that a splitter of messages decoded.
+    """
 
     keys: tuple[bytes, ...]
     texts: list[str]
     split: Split
+    record: Any = None
 
 
 class _Block(NamedTuple):
@@ -103,11 +106,11 @@ class AdapterScan:
             free = self._free(block, clean, proved=True)
         if parts is not None:
             texts, ends = block.splits.texts, block.splits.ends
+            records = block.splits.records or verdicts
+            rows = zip(verdicts, pairwise([0, *ends]), records, strict=True)
             parts += [
-                verdict and LineParts(verdict[1], texts[begin:end], more.get(i, _EMPTY))
-                for i, (verdict, (begin, end)) in enumerate(
-                    zip(verdicts, pairwise([0, *ends]), strict=True)
-                )
+                verdict and LineParts(verdict[1], texts[begin:end], more.get(i, _EMPTY), record)
+                for i, (verdict, (begin, end), record) in enumerate(rows)
             ]
         notes = [note for i in clean for note in more[i].notes]
         strings = sum([verdict[0] for verdict in verdicts if verdict]) + free + len(notes)

@@ -19,7 +19,7 @@ from mypt_spec.lexer import lex
 from mypt_spec.record_schema import RecordSchema, check_record, metadata
 from mypt_spec.rules.context import Context
 from mypt_spec.rules.shared_mistakes import Chat
-from mypt_spec.table import TEXT, TokenTable
+from mypt_spec.table import TEXT, Terminal, TokenTable
 
 # Names of the two roles in other chat data.
 CHAT_ROLES = {"human": "user", "gpt": "assistant", "model": "assistant", "bot": "assistant"}
@@ -86,15 +86,14 @@ class Adapter(ABC):
         """Returns the findings about an Episode, completed by what a record says about its text."""
         return findings
 
-    def text_in_block(self, message: dict[str, Any], key: str) -> str:
-        """Returns the text under a key of a message of a record as its block has it."""
-        text: str = message[key]
-        return text
+    def block_of(self, message: dict[str, Any], key: str) -> Terminal | None:
+        """Returns the tag whose block changes a text, by role and keys of a message; or None."""
+        return None
 
     def keeps(self, message: dict[str, Any], key: str) -> bool:
         """Returns whether a text of a message of a record is in its block as it is."""
-        around = self.text_in_block(message | {key: ""}, key)
-        return len(self.text_in_block(message, key)) == len(around + message[key])
+        block = self.block_of(message, key)
+        return block is None or block.stripped(message[key]) == message[key]
 
     def default_system(self, *, tools: bool) -> str:
         """Returns the text of the system message of a record that has none, "" for no message."""

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from hashlib import blake2b
 from itertools import pairwise
 from operator import attrgetter, or_
@@ -46,9 +46,9 @@ from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter, WholeRec
 from mypt_spec.bodies.call_tags import BareKeys
 from mypt_spec.bodies.definitions import layout_of, write_definitions, write_indented
 from mypt_spec.bodies.plain_schema import arguments
-from mypt_spec.bodies.strict_json import loads
+from mypt_spec.bodies.strict_json import NO_TAG, loads
 from mypt_spec.record_schema import WEIGHT, is_free_weight
-from mypt_spec.table import TokenTable
+from mypt_spec.table import TokenTable, pattern
 
 # Names that no format has anything against, and those that some tags cannot hold.
 _NARROW = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
@@ -63,7 +63,7 @@ _FIELD = re.compile(r'[^\\"\0-\x1f]*')  # the keys that msgspec has for fields
 _LONG = 200  # bytes of the key of a head from which on a digest takes its place
 _QUESTION, _ANSWER = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
 _AFTER = {"": [], "user": [_QUESTION, _ANSWER], "assistant": [_ANSWER]}
-_ESCAPES, _ESCAPED = re.compile(rb'\\["\\]'), re.compile(rb'\\"')
+_ESCAPES = re.compile(rb'\\["\\]')
 _ODD = re.compile(rb'\\\\"')  # without these, each backslash before a quote escapes it
 # Placeholders: of a text, of arguments, of arguments in a string; of texts of an answer that
 # follow; of a weight.
@@ -206,6 +206,9 @@ class MessageSplitter(Splitter):
         self.tools_body, self.indented = tools_body, indented
         self.only_chats = isinstance(table.tagged, BareKeys) or tools_body == "template"
         self.tools_as_json = indented or layout_of(tools_body) != ()
+        # With these characters tags begin; "" for any.
+        plain = (pattern(t, core=True)[:2].lstrip("\\")[:1].strip("([") for t in table.plain_tags)
+        self.first = {*(tag[:1] for tag in table.special), *plain}
         self.matches, self.is_id = free.names.fullmatch, free.ids.fullmatch
         self.learnt: list[str] = []  # keys of metadata
         self.nulls: list[str] = []  # keys of messages that are null
@@ -252,11 +255,13 @@ class MessageSplitter(Splitter):
         keys: list[Any] = []
         texts: list[str] = []
         ends: list[int] = []
+        records: list[Any] = []
         more: dict[int, Split] = {}
         decode, free, words = self.decode, texts.append, set[str]()
         user, answer, result = self.user, self.answer, self.result
         learnt, by_piece = self.has_notes(), self.by_piece
         for i, raw in enumerate(lines):
+            record = None
             try:
                 record = decode(raw)
                 tools: Any = None
@@ -377,7 +382,8 @@ class MessageSplitter(Splitter):
                 keys.append(None)
                 del texts[ends[-1] if ends else 0 :]
             ends.append(len(texts))
-        return Splits(keys, texts, ends, more)
+            records.append(record)
+        return Splits(keys, texts, ends, more, records)
 
     def _free(self, name: str, words: set[str]) -> bool:
         """Returns whether a name can be any other in its place; adds it to the words that can."""
@@ -451,9 +457,12 @@ class MessageSplitter(Splitter):
     def tools_text(self, tools: Any) -> str:
         """Returns the definitions of tools, or what JSON says of them, as a text has them."""
         tools = loads(tools) if isinstance(tools, str) else tools
-        if self.indented:
-            return write_indented(tools, self.table.literals)
-        return write_definitions(tools, self.tools_body, self.table.literals)
+        write = (
+            write_indented if self.indented else partial(write_definitions, kind=self.tools_body)
+        )
+        text = write(tools, literals=NO_TAG)
+        has_tags = any(first in text for first in self.first)
+        return write(tools, literals=self.table.literals) if has_tags else text
 
 
 def begins(roles: list[str]) -> list[int]:
@@ -494,7 +503,7 @@ def unescaped_quotes(data: bytes | bytearray) -> int:
     if b"\\" not in data:
         return count
     odd = _ODD.search(data)
-    return count - (_ESCAPES.findall(data).count(b'\\"') if odd else len(_ESCAPED.findall(data)))
+    return count - (_ESCAPES.findall(data).count(b'\\"') if odd else data.count(b'\\"'))
 
 
 def _unquoted(text: str) -> tuple[Any, int]:

@@ -347,13 +347,12 @@ class Messages(Adapter):
         pieces = {"tool": "result", "assistant": spoken, "system": self.options.system_piece}
         return pieces.get(message.role, message.role)
 
-    def text_in_block(self, message: dict[str, Any], key: str) -> str:
-        """Returns the text under a key of a message of a record as its block has it."""
+    def block_of(self, message: dict[str, Any], key: str) -> Terminal | None:
         chat = ChatMessage(message[ROLE], "", calls=message.get("tool_calls") or ())
         if (piece := "thought" if key in THOUGHTS else self._piece(chat)) not in self.paths:
-            return str(message[key])
+            return None
         opener = self._opener(piece, chat.calls if piece != "thought" else ())
-        return opener.prefix + opener.stripped(message[key]) + opener.suffix
+        return opener if opener.strip or opener.prefix or opener.suffix else None
 
     def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[Part]:
         literals, body = reader.table.literals, self._opener("call").body

@@ -51,12 +51,14 @@ class Splits(NamedTuple):
     - `texts`: the texts of all lines, one line after another; `ends` is how many there are up to
       the end of each line. Rules see only whether they are clean; they may not be blank.
     - `more`: the other values of lines that have some, by the number of the line.
+    - `records`: each line as the splitter decoded it, if it splits records of messages.
     """
 
     keys: list[Hashable | None]
     texts: list[str]
     ends: list[int]
     more: dict[int, Split]
+    records: Sequence[Any] = ()
 
 
 class Piece(NamedTuple):

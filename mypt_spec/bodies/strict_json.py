@@ -69,7 +69,8 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits.lstrip("-")) <= _DIGITS else math.inf
 
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` makes an encoder every time
+NO_TAG = re.compile("(?!)")
+_ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_integer)
 
 
@@ -243,11 +244,28 @@ def canonical(value: Any, literals: re.Pattern[str], how: str = "") -> str:
 
     `how` is "compact", without spaces, or a number, of spaces by which lines are indented.
     """
-    text = _encode(value)
-    if how:
-        layout: Any = {"separators": (",", ":")} if how == "compact" else {"indent": int(how)}
-        text = json.dumps(value, ensure_ascii=False, **layout)
+    text = json_text(value, how)
+    if literals is NO_TAG:
+        return text
     return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
+
+
+def json_text(value: Any, how: str = "") -> str:
+    """Returns what `json.dumps` writes without needless escapes; `how` as in `canonical`.
+
+    msgspec takes a tenth of the time, and differs only in floats with an exponent in one of both.
+    """
+    from msgspec import json as quick
+
+    try:
+        data = quick.encode(value)
+        if b"0e" not in data.translate(_ALIKE) and b"0.0000" not in data:
+            return (data if how == "compact" else quick.format(data, indent=int(how or 0))).decode()
+    except (ValueError, TypeError, OverflowError):  # a lone surrogate, for one
+        pass
+    separators = (",", ":") if how == "compact" else None
+    indent = int(how) if how.isdigit() else None
+    return json.dumps(value, ensure_ascii=False, separators=separators, indent=indent)
 
 
 def shortened(text: str, most: int = 200) -> str:

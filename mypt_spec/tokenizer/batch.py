@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mypt_spec.tokenizer.bpe import BETWEEN, LLAMA3, O200K, PLAIN, QWEN2, TEKKEN
+from mypt_spec.tokenizer.bpe import BETWEEN, LLAMA3, O200K, PLAIN, QWEN2, TEKKEN, around_white
 from mypt_spec.tokenizer.characters import Characters, small_ranks
 from mypt_spec.tokenizer.vocabulary import FILE, GPT2_PATTERN, write_ranks
 
@@ -86,12 +86,6 @@ def _joined(base: tiktoken.Encoding) -> bool:
     )
 
 
-_LONG_RUN = re.compile(r"\s\s\s|\s\s\Z")
-_WIDE_SPACE = re.compile(
-    b"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
-)
-
-
 class _Simple:
     """tiktoken with a pattern that cuts all but long runs of white space as the usual one does.
 
@@ -117,23 +111,39 @@ class _Simple:
         )
         return ids
 
-    def doubts(self, joined: str) -> re.Pattern[str] | None:
-        """Returns a pattern that finds the texts which must be encoded one by one, None for none.
+    def doubtful(self, joined: str) -> list[int]:
+        """Returns the numbers of the texts that `cut` may have to cut.
 
-        Raises ValueError for a lone surrogate.
+        These may have a long run of white space. Raises ValueError for a lone surrogate.
         """
-        return _LONG_RUN if _long_runs(joined.encode()) else None
+        data = joined.encode()
+        chars = np.frombuffer(data, np.uint8)
+        low = chars <= ord(" ")  # white space, control characters, and BETWEEN
+        blank = low & (chars != ord(BETWEEN))
+        places = np.flatnonzero(blank[:-2] & blank[1:-1] & low[2:]).tolist()
+        places += [len(data)] if blank[-2:].sum() == 2 else []
+        places += [] if data.isascii() else _wide_spaces(data).tolist()
+        ends = np.flatnonzero(chars == ord(BETWEEN))
+        numbers: list[int] = np.unique(np.searchsorted(ends, places)).tolist()
+        return numbers
+
+    def cut(self, text: str) -> list[str]:
+        """Returns a text in pieces; every second one must be encoded by itself."""
+        return around_white(text, self.encoding._pat_str)
+
+
+def _wide_spaces(data: bytes) -> npt.NDArray[np.int64]:
+    """Returns the places of white space of two or three bytes; a regular expression is slow."""
+    chars = np.frombuffer(data + b"\0\0", np.uint8)
+    first, second, third = chars[:-2], chars[1:-1], chars[2:]
+    of_two = (first == 0xC2) & ((second == 0x85) | (second == 0xA0))
+    general = (third <= 0x8A) | (third == 0xA8) | (third == 0xA9) | (third == 0xAF)
+    general = (second == 0x80) & general | (second == 0x81) & (third == 0x9F)
+    others = (first == 0xE1) & (second == 0x9A) | (first == 0xE3) & (second == 0x80)
+    return np.flatnonzero(of_two | (first == 0xE2) & general | others & (third == 0x80))
 
 
 _simple = cache(_Simple)
-
-
-def _long_runs(data: bytes) -> bool:
-    """Returns whether joined texts may hold white space that a plain pattern does not cut alike."""
-    chars = np.frombuffer(data, np.uint8)
-    low = chars <= ord(" ")  # white space, control characters, and BETWEEN
-    runs = bool((low[:-2] & low[1:-1] & low[2:]).any()) or low[-2:].sum() == 2
-    return runs or (not data.isascii() and _WIDE_SPACE.search(data) is not None)
 
 
 class _Giga:
@@ -167,11 +177,13 @@ class _Giga:
         self.tokenizer = _load(self.vocabulary, self.special, self.scheme)
         self.spent, self.empty = 0, _resident()
 
-    def doubts(self, joined: str) -> re.Pattern[str] | None:
-        if joined.isascii():
-            return None
-        odd = self.characters.odd(joined)
-        return re.compile(f"[{re.escape(odd)}]") if odd else None
+    def doubtful(self, joined: str) -> list[int]:
+        odd = "" if joined.isascii() else self.characters.odd(joined)
+        search = re.compile(f"[{re.escape(odd)}]").search if odd else None
+        return [i for i, text in enumerate(joined.split(BETWEEN)) if search(text)] if search else []
+
+    def cut(self, text: str) -> list[str]:
+        return ["", text, ""]
 
 
 def _resident() -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from mypt_spec.memo import lazy_re
@@ -42,6 +43,8 @@ BETWEEN = "\0"  # of texts that are encoded at once
 _BLANK = r"\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACE = rf"\r\n{_BLANK}"
 _LONG_SPACE = lazy_re(f"[{_SPACE}]{{4000,}}")
+# Patterns of a few texts, which may match at the beginning only.
+_LITERALS = lazy_re(r"(?:\\A)?(?:[^\\.^$|?*+()\[\]{}\0]|\\[^\w\0]|\|)+")
 
 
 @cache
@@ -50,7 +53,7 @@ def _uneven(plain: str) -> re.Pattern[str]:
     if plain not in PLAIN.values():
         return _LONG_SPACE
     chars = _SPACE if plain == PLAIN[GPT2_PATTERN] else _BLANK  # in others, line ends are apart
-    return re.compile(rf"[{chars}]{{3,}}(?![{_SPACE}])|[{chars}]{{2,}}\Z")
+    return re.compile(rf"[{chars}][{chars}](?:[{chars}]+(?![{_SPACE}])|[{chars}]*\Z)")
 
 
 class Bpe:
@@ -61,6 +64,11 @@ class Bpe:
 
     def __init__(self, base: Callable[[], tiktoken.Encoding], patterns: tuple[str, ...]) -> None:
         self.base, self._patterns, self.pattern = base, patterns, patterns[-1]
+        # What finds the places where the first patterns may match, in many texts at once.
+        literals = all(map(_LITERALS.fullmatch, patterns[:-1]))
+        near = "|".join(pattern.removeprefix(r"\A") for pattern in patterns[:-1])
+        self._near = near if literals else None
+        self.is_spaced = literals and " " not in near and self.pattern in PLAIN
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text. Raises ValueError for a lone surrogate."""
@@ -69,6 +77,16 @@ class Bpe:
     def parts(self, text: str) -> list[str]:
         """Returns the parts of a text that the last pattern is to cut."""
         return cut(text, self._patterns[:-1])
+
+    def parts_of(self, texts: list[str]) -> tuple[list[str], list[int]]:
+        """Returns the parts of all texts, and how many each text has."""
+        near = self._near is None or (
+            self._near and _compiled(self._near).search(BETWEEN.join(texts))
+        )
+        each = [self.parts(text) or [text] for text in texts] if near else []
+        return [*chain.from_iterable(each)] if near else texts, [*map(len, each)] or [1] * len(
+            texts
+        )
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces of a text, each of which is encoded by itself."""
@@ -85,19 +103,28 @@ class Bpe:
             pieces = cut(text, self._patterns[-1:])
             return [i for piece in pieces for i in base._encode_single_piece(piece)]
         ids: list[int] = []
-        at = 0
-        for run in runs.finditer(text):
-            # The pattern makes one piece of the white space, less the last character where text
-            # follows; with a look-ahead, tiktoken's regex engine would run out of stack.
-            end = run.end() if run.end() == len(text) else run.end() - 1
-            ids += base.encode_ordinary(text[at : run.start()])
-            ids += base._encode_single_piece(text[run.start() : end])
-            at = end
-        return ids + base.encode_ordinary(text[at:])
+        for i, piece in enumerate(around_white(text, getattr(base, "_pat_str", ""))):
+            ids += base._encode_single_piece(piece) if i % 2 else base.encode_ordinary(piece)
+        return ids
 
     def decode_bytes(self, ids: list[int]) -> bytes:
         """Returns the bytes of ids of text. Raises KeyError for another id."""
         return self.base().decode_bytes(ids)
+
+
+def around_white(text: str, plain: str) -> list[str]:
+    """Returns a text in pieces: every second is white space that a plain pattern cuts otherwise.
+
+    The usual pattern makes one piece of it, less the last character where text follows; with a
+    look-ahead, tiktoken's regex engine would run out of stack.
+    """
+    out: list[str] = []
+    at = 0
+    for run in _uneven(plain).finditer(text):
+        end = run.end() if run.end() == len(text) else run.end() - 1
+        out += [text[at : run.start()], text[run.start() : end]]
+        at = end
+    return [*out, text[at:]]
 
 
 def cut(text: str, patterns: Iterable[str]) -> list[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from mypt_spec.memo import lazy_re
 from mypt_spec.table import TokenTable
 from mypt_spec.tokenizer.bpe import BETWEEN, Bpe, encoding
 from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, Vocabulary, VocabularyError
@@ -32,6 +33,7 @@ FILES = {
     "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
     "encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
 }
+_SPACED = lazy_re("(?<=[A-Za-z]) (?=[A-Za-z])")
 _PACKED = Path(__file__).parent / "gpt2" / "vocab.bpe.gz"
 _HELP = "install mypt-tags again: pip install --force-reinstall --no-deps mypt-tags"
 
@@ -137,7 +139,8 @@ class Tokenizer:
 
     def unspelled(self, text: str) -> list[int]:
         """Returns the places of characters that have no token; most vocabularies have all."""
-        if not self.lacks or not set(self.lacks).intersection(text.encode("utf-8", "ignore")):
+        data = text.encode("utf-8", "ignore") if self.lacks else b""
+        if len(data.translate(None, self.lacks)) == len(data):
             return []
         lacks, chars = frozenset(self.lacks), (char.encode("utf-8", "ignore") for char in text)
         return [at for at, char in enumerate(chars) if lacks.intersection(char)]
@@ -148,6 +151,14 @@ class Tokenizer:
         In GPT-2's vocabulary, `{"name": 5` is cut into `{"`, `name`, `":` and ` 5`.
         """
         return self._text.pieces(text)
+
+    def constant(self, text: str) -> tuple[int, int]:
+        """Returns the first and last place where a text is cut, whatever is around it.
+
+        These are spaces between letters. Both are the same where there are no two of them.
+        """
+        places = [match.start() for match in _SPACED.finditer(text)] if self._text.is_spaced else []
+        return (places[0], places[-1]) if places else (0, 0)
 
     def encode_batch(
         self, texts: list[str]
@@ -163,38 +174,41 @@ class Tokenizer:
         from mypt_spec.tokenizer.batch import engine_for
 
         composed = [*map(self.composed, texts)] if self._composes else texts
-        parts_by_text = [*map(self._text.parts, composed)]
-        counts, parts = [*map(len, parts_by_text)], [*itertools.chain.from_iterable(parts_by_text)]
+        parts, counts = self._text.parts_of(composed)
         joined = BETWEEN.join(parts)
         between = self.ordinary.ranges[-1].stop + 1  # no id of text
         quick = engine_for(self._text.base(), between, self._text.pattern, len(joined))
-        if quick is None or any(map(self.unspelled, parts)):
+        if quick is None or self.unspelled("".join(parts)):
             each = [self.encode(text) for text in texts]
             sizes = np.fromiter(map(len, each), np.int64, len(each))
             joins = itertools.chain.from_iterable(each)
             return np.fromiter(joins, np.uint32, int(sizes.sum())), sizes
-        doubt = quick.doubts(joined)
-        slow: dict[int, list[int]] = {}
-        if doubt or joined.count(BETWEEN) >= max(1, len(parts)):
-            slow = {
-                i: self._text.part_ids(part)
-                for i, part in enumerate(parts)
-                if BETWEEN in part or (doubt and doubt.search(part))
-            }
-            joined = BETWEEN.join("" if i in slow else part for i, part in enumerate(parts))
+        # Parts of which every second piece is encoded by itself.
+        cuts: dict[int, list[str]] = {}
+        if joined.count(BETWEEN) >= max(1, len(parts)):
+            cuts = {i: ["", part, ""] for i, part in enumerate(parts) if BETWEEN in part}
+            joined = BETWEEN.join("" if i in cuts else part for i, part in enumerate(parts))
+        cuts |= {i: quick.cut(parts[i]) for i in quick.doubtful(joined)}
+        is_alone = np.zeros(len(parts), bool)
+        if cuts:
+            strings = [cuts.get(i) or [part] for i, part in enumerate(parts)]
+            sizes = np.array([*map(len, strings)], np.int64)
+            counts = np.add.reduceat(sizes, np.cumsum([0, *counts[:-1]], dtype=np.int64)).tolist()
+            is_alone = np.array([n % 2 > 0 for size in sizes.tolist() for n in range(size)])
+            parts = [*itertools.chain.from_iterable(strings)]
+            joined = BETWEEN.join(itertools.compress(parts, ~is_alone))
         encoded = quick.encode(joined)
         ends = np.append(np.flatnonzero(encoded == between), len(encoded))
-        lengths = np.diff(ends, prepend=-1)[: len(parts)] - 1
+        lengths = np.empty(len(parts), np.int64)
+        lengths[~is_alone] = np.diff(ends, prepend=-1)[: np.count_nonzero(~is_alone)] - 1
         ids = encoded[encoded != between]
-        if slow:
-            starts = np.cumsum(lengths) - lengths
-            numbers = list(slow)
-            pieces = np.split(ids, starts[numbers])
-            stitched = [pieces[0]]
-            for i, piece in zip(numbers, pieces[1:], strict=True):
-                stitched += [np.array(slow[i], np.uint32), piece]
-                lengths[i] = len(slow[i])
-            ids = np.concatenate(stitched)
+        if alone := [*itertools.compress(parts, is_alone)]:
+            ids_of = {text: self._text.part_ids(text) for text in {*alone}}
+            lengths[is_alone] = [len(ids_of[text]) for text in alone]
+            places, others = np.repeat(is_alone, lengths), ids
+            ids = np.empty(len(places), np.uint32)
+            ids[~places] = others
+            ids[places] = [i for text in alone for i in ids_of[text]]
         ends = np.append(0, np.cumsum(lengths))[np.append(0, np.cumsum(counts, dtype=np.int64))]
         lengths = np.diff(ends)
         # One of them is encoded by itself too: a release of a library may have a fault that no test

@@ -133,7 +133,7 @@ class Encoder:
             if part is None or i in doubtful or may_fail:
                 continue
             if self.chats is not None:
-                match = self.chats.find(part.keys, lines[i])
+                match = self.chats.find(part, lines[i])
                 if match is not None:
                     matches.append((i, *match))
             elif self.templates is not None:
@@ -160,6 +160,8 @@ class Encoder:
         None where the line must be read: a turn is too long, and others are to be left out of it.
         """
         templates = chat.templates
+        if self.options.history == "keep" and self._fits(samples[0]):
+            return LineOutcome(WRITTEN, (samples[0],), tags=templates[0].tags)
         counts = [
             Counter({**base, **sample.counts})
             for base, sample in zip(chat.counts, samples, strict=False)
@@ -176,8 +178,6 @@ class Encoder:
         (sample,), (template,) = samples, templates
         if not self._fits(sample):
             return self._too_long(sample)
-        if self.options.history == "keep":
-            return LineOutcome(WRITTEN, (sample,), tags=template.tags)
         counts[0]["whole_tokens"] = len(sample.ids)
         return LineOutcome(WRITTEN, (sample,), tags=template.tags, history=counts[0])
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mypt_spec.bodies.strict_json import MAX_DEPTH, faults
+from mypt_spec.bodies.strict_json import MAX_DEPTH, faults, json_text
 from tests.support.maker import any_json, drawn
 
 WORDS = ["a", "b\u00e9", "\ud800", "x\udfff", ""]
@@ -44,3 +46,24 @@ def test_faults_are_those_of_a_plain_walk(value: Any, depth: int) -> None:
     for _ in range(depth):
         value = [value]
     assert [(f.code, f.pointer) for f in faults(value)] == list(naive(value))
+
+
+@pytest.mark.parametrize("how", ["", "compact", "1", "4"])
+def test_json_is_written_as_the_standard_library_writes_it(how: str) -> None:
+    layout: Any = (
+        {"separators": (",", ":")} if how == "compact" else {"indent": int(how or 0) or None}
+    )
+    floats = [1e16, 1e-5, 0.0001, 0.00012, 9.9e-5, 12.00001, -0.0, 1e15, 5e-324, 2.5]
+    texts = ['é\x7f\x1f\u2028"\\/\b\n', "a\ud800", "3e5", "🙂"]
+    for value in (
+        {},
+        [],
+        [[], {}, {"a": [{}]}],
+        10**30,
+        True,
+        None,
+        *floats,
+        *texts,
+        [floats, texts],
+    ):
+        assert json_text(value, how) == json.dumps(value, ensure_ascii=False, **layout)

@@ -25,7 +25,7 @@ from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.formats.options import Options
 from mypt_train.data.templates.chats import ChatTemplates
-from tests.support.build import assistant, call, lines, tool, user
+from tests.support.build import assistant, call, function, lines, tool, user
 from tests.support.build import chat as chat_of
 from tests.support.chats_with_calls import chat, tools, weighed
 from tests.support.examples import either, examples
@@ -130,7 +130,7 @@ def taken(encoder: Encoder, lines: list[bytes]) -> list[bytes]:
     return [
         line
         for one, line in zip(clean, lines, strict=True)
-        if one is not None and encoder.chats.find(one[0], line) is not None
+        if one is not None and encoder.chats.find(one, line) is not None
     ]
 
 
@@ -318,3 +318,31 @@ def test_texts_at_once_are_encoded_as_one_by_one(library: str, texts: list[str])
 def test_a_lone_surrogate_among_texts() -> None:
     with pytest.raises(ValueError, match="surrogates not allowed"):
         mypt_spec.dialect("mypt").tokenizer.encode_batch(["a", "\ud800"])
+
+
+@pytest.mark.parametrize("system", ["Be\nbrief", "You are", "x \n", "é 1"])
+def test_constant_text_between_values_is_encoded_once(system: str) -> None:
+    """Around the definitions of tools: the ids are those of the whole text, whatever is beside."""
+    encoder, slow = encoders(dialect="qwen2.5")
+    find = function("find", {"q": {"type": "string"}})
+    raw = lines(
+        *({"tools": [find], **chat_of(user(f"Hi {n}"), assistant("Yes"))} for n in range(3))
+    )
+    raw += lines(
+        {
+            "tools": [find],
+            "messages": [{"role": "system", "content": system}, user("a"), assistant("b")],
+        }
+    )
+    for _ in range(3):
+        encoder.lines(raw)
+    assert_same_ids(encoder, slow, raw)
+    assert encoder.chats is not None
+    texts = [
+        text for chat in encoder.chats.chats.entries.values() for text in chat.templates[0].texts
+    ]
+    written = "".join(
+        before for _, pieces, end in texts for before in (*(p[0] for p in pieces), end)
+    )
+    assert "one or more functions to assist" not in written
+    assert "return a json object with" not in written

@@ -1,8 +1,7 @@
 """Encodes only the texts and values of a chat: its pieces share their other tokens with others.
 
-Input: the keys of a clean line that its adapter divides into pieces of turns, as the linter's pass
-keeps them (mypt_lint/fast/adapter_scan.py), and the line. Output: a template, and the values for
-its slots.
+Input: what the linter's pass keeps of a clean line (mypt_lint/fast/adapter_scan.py), the keys of
+its pieces of turns for one, and the line. Output: a template, and the values for its slots.
 
 Theory of operation. A piece is encoded alike wherever its key, which holds the head of the record
 and what is around the piece, comes again in an equal place: first or not, before the last question
@@ -26,15 +25,15 @@ messages. The head has a slot for the definitions of tools, wherever a format wr
 Only lines that the linter's fast path proves clean come here: no text holds a tag.
 """
 
-import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from mypt_lint.fast.adapter_scan import LineParts
 from mypt_spec.adapters.message_splitter import MessageSplitter, begins
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.dialect import Dialect
@@ -42,7 +41,7 @@ from mypt_spec.encoder import EncodedAlone, Mask, runs
 from mypt_spec.episode import Episode
 from mypt_spec.history import beginnings, official, turn_starts
 from mypt_spec.memo import Memo
-from mypt_spec.table import TEXT
+from mypt_spec.table import TEXT, Terminal
 from mypt_train.data.templates.histories import answers, tally
 from mypt_train.data.templates.marks import MARK, SYSTEM, TEXTS, TOOLS, Marked, with_marks
 from mypt_train.data.templates.pieces import (
@@ -73,11 +72,13 @@ _decode = msgspec.json.Decoder().decode
 class Chat(NamedTuple):
     """The templates of the episodes that chats become, and the paths of the values of all.
 
-    `counts` is what the history made of each, but for tokens; empty where all is kept.
+    `blocks` has for each path what changes the text there, if anything. `counts` is what the
+    history made of each, but for tokens; empty where all is kept.
     """
 
     templates: list[Template]
     paths: tuple[Path, ...] = ()
+    blocks: Sequence[Terminal | None] = ()
     counts: Sequence[Counter[str]] = ()
 
 
@@ -100,8 +101,6 @@ class ChatTemplates:
         self.dialect, self.splitter = dialect, splitter
         self.mask, self.history = mask, history
         self.only_last = only_last
-        roles = {t.role for t in dialect.table.terminals.values() if t.strip or t.prefix + t.suffix}
-        self.stripped = {p for p in TEXTS if roles and (roles != {"thought"} or p != ("content",))}
         self.turns = history != "keep" or Mask.from_name(mask).last  # what is made depends on turns
         # None: seen, and not learnt yet; False: never to be.
         self.pieces = Memo[Hashable, PieceTemplate | bool | None](_ENTRIES, room=_ROOM)
@@ -134,13 +133,13 @@ class ChatTemplates:
         cut = self.dialect.trained(episode, history=self.history)
         return self.history == "per-turn" and len(cut) > len(beginnings(episode, table, automaton))
 
-    def find(self, keys: tuple[bytes, ...], line: bytes) -> tuple[Chat, list[Any]] | None:
-        """Returns what is known of a line with these keys, and the values for its slots.
+    def find(self, parts: LineParts, line: bytes) -> tuple[Chat, list[Any]] | None:
+        """Returns what is known of a line that has these parts, and the values for its slots.
 
         None where the record must be encoded as a whole.
         """
+        keys = parts.keys
         chat = self.chats.entries.get(keys)
-        record = None
         if chat is None:
             size = sum(map(len, keys))
             if size > _LONGEST or len(keys) < 2:
@@ -150,22 +149,24 @@ class ChatTemplates:
             if chat is None:
                 return None
             self.chats.keep(keys, chat, size + sum(len(t.lengths) for t in chat.templates))
-        record = _decode(line) if record is None else record
-        return chat, self._values(record, chat.paths)
+        return chat, self._values(parts.record, chat.paths, chat.blocks)
 
-    def _values(self, record: dict[str, Any], paths: Sequence[Path]) -> list[Any]:
-        messages = record["messages"]
-        values: list[Any] = []
-        for path in paths:
-            if path == TOOLS:
-                values.append(self.splitter.tools_text(record["tools"]))
-            elif path == SYSTEM:
-                values.append(messages[0]["content"])
-            elif self.stripped and path[1:] in self.stripped:
-                message = messages[cast("int", path[0])]
-                values.append(self.dialect.adapter.text_in_block(message, str(path[1])))
+    def _blocks(self, record: dict[str, Any], paths: Iterable[Path]) -> list[Terminal | None]:
+        """Returns for each path in a record what changes the text there, None if nothing does."""
+        block_of, messages = self.dialect.adapter.block_of, record["messages"]
+        return [block_of(messages[p[0]], str(p[1])) if p[1:] in TEXTS else None for p in paths]
+
+    def _values(self, record: Any, paths: Iterable[Path], blocks: Iterable[Any]) -> list[Any]:
+        """Returns the values at these paths in a record that the splitter decoded."""
+        messages, values = record.messages, list[Any]()
+        for path, block in zip(paths, blocks, strict=True):
+            if len(path) == 2:
+                value = getattr(messages[path[0]], cast("str", path[1]))
+                values.append(value if block is None else block.written(value))
+            elif path == TOOLS:
+                values.append(self.splitter.tools_text(_decode(record.tools)))
             else:
-                values.append(_value(messages, path))
+                values.append(messages[0].content if path == SYSTEM else _value(messages, path))
         return values
 
     def _joined(self, keys: tuple[bytes, ...], record: dict[str, Any]) -> Chat | None:
@@ -192,7 +193,8 @@ class ChatTemplates:
         for part in parts:
             numbers = [paths.setdefault(path, len(paths)) for path in part.paths]
             templates.append(renumbered(part.template, numbers))
-        return Chat(templates, tuple(paths), [self._counts(one) for one in episodes])
+        counts = [self._counts(one) for one in episodes]
+        return Chat(templates, tuple(paths), self._blocks(record, paths), counts)
 
     def _episode(
         self,
@@ -351,7 +353,8 @@ class ChatTemplates:
         episode = self._by_policy(self._episodes(chat)[which])
         expected = self.dialect.encode(episode, mask=self.mask, proved=True)
         loss = [0, *expected.loss.tolist()[1:]]
-        values = self._values(record, piece.paths)
+        split = self.splitter.decode(msgspec.json.encode(record))
+        values = self._values(split, piece.paths, self._blocks(record, piece.paths))
         (one,) = filled([(piece.template, values)], self.dialect.tokenizer, expected.ids.dtype)
         weights = [None if w is None else w.tolist()[1:] for w in (one.weights, expected.weights)]
         same: bool = one.ids.tolist() == expected.ids.tolist() and one.mask.tolist() == loss
@@ -364,8 +367,10 @@ def _marks(episode: Episode) -> set[int]:
     return {int(number) for text in texts for number in MARKS.findall(text)}
 
 
-def _value(messages: Any, path: Path) -> Any:
-    value = messages
+def _value(value: Any, path: Path) -> Any:
     for step in path:
-        value = json.loads(value) if step is None else value[step]
+        if step.__class__ is str:
+            value = getattr(value, str(step))
+        else:
+            value = _decode(value) if step is None else value[step]
     return value

@@ -5,7 +5,6 @@ trained.
 """
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from mypt_spec.bodies.call_tags import Tags
 from mypt_spec.bodies.json_body import written
+from mypt_spec.bodies.strict_json import NO_TAG, json_text
 from mypt_spec.bodies.tagged import arguments_text
 from mypt_spec.encoder import EncodedAlone
 from mypt_spec.tokenizer.runs import encode_run
@@ -25,12 +25,10 @@ from mypt_train.data.templates.marks import MARK, slot_of_weight
 
 MARKS = re.compile(MARK.format("([0-9]+)"))
 
-_NEVER = re.compile(r"(?!)")
-_dumps = json.JSONEncoder(ensure_ascii=False).encode
-
 # How a value is written in a text: as it is; in a JSON string; as JSON; as arguments after the name
 # of a tool in a "call"; as arguments between `Tags`.
 PLAIN, QUOTED, VALUE, MEMBERS = range(4)
+_WORTH = 30  # constant characters between values for which a text is cut
 # The text before a value, which value, and how it is written.
 Piece = tuple[str, int, int | Tags]
 Text = tuple[int, tuple[Piece, ...], str]
@@ -121,10 +119,13 @@ def template_of(
         if cut is None:
             return None
         met.update(number for _, number, _ in cut[1])
-        texts.append(cut)
         lead = len(run.lead.encode())
         runs += [(-lead, 1 - run.loss, run.weight)] if lead else []
-        runs.append((0, run.loss, run.weight))
+        for part in [cut] if lead else _apart(cut, tokenizer):
+            constant = part if isinstance(part, list) else []
+            ids += constant
+            texts += [] if isinstance(part, list) else [part]
+            runs.append((len(constant), run.loss, run.weight))
     slots = [slot_of_weight(weight) for _, _, weight in runs]
     if any(met[place[n]] != 1 for n in needed) or not {*slots} <= {None, *place}:
         return None  # a value is missing, or the weight is that of a message of another piece
@@ -168,15 +169,29 @@ def _cut_at_marks(
     return pieces[0][1] if alone else -1, tuple(pieces), text[at:]
 
 
+def _apart(text: Text, tokenizer: Tokenizer) -> list[Text | list[int]]:
+    """Returns a text in parts, and between them the ids that are the same around any values."""
+    out: list[Text | list[int]] = []
+    group: list[Piece] = []
+    for before, number, how in (*text[1], (text[2], -1, PLAIN)):
+        begin, end = tokenizer.constant(before)
+        if end - begin > _WORTH:
+            head, ids = before[:begin], tokenizer.encode(before[begin:end])
+            out += [(-1, (*group,), head), ids] if group else [tokenizer.encode(head) + ids]
+            group, before = [], before[end:]
+        group.append((before, number, how))
+    return [*out, (-1, (*group[:-1],), group[-1][0])] if out else [text]
+
+
 def in_json(value: Any, how: int | Tags) -> str:
     """Returns a value as it is written in a JSON text, or in tags; it spells no tag."""
     if isinstance(how, Tags):
-        return arguments_text(value, _NEVER, how)
+        return arguments_text(value, NO_TAG, how)
     if how == QUOTED:
-        return _dumps(value)[1:-1]
+        return json_text(value)[1:-1]
     if how == VALUE:
-        return _dumps(value)
-    return ", " + _dumps(written(value))[1:-1] if value else ""
+        return json_text(value)
+    return ", " + json_text(written(value))[1:-1] if value else ""
 
 
 class Sample(NamedTuple):

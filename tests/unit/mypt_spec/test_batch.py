@@ -99,8 +99,8 @@ def test_engines_cut_as_the_pattern_does(
     engine = batch.engine(base, 5000, pattern)
     rng = random.Random(7)
     texts = ["".join(rng.choices(MIXED, k=rng.randint(0, 7))) for _ in range(examples(6000))]
-    doubt = engine.doubts("\0".join(texts))
-    sure = [text for text in texts if not (doubt and doubt.search(text))]
+    doubtful = {*engine.doubtful("\0".join(texts))}
+    sure = [text for i, text in enumerate(texts) if i not in doubtful]
     assert len(sure) > len(texts) // 2
     one_by_one = [i for text in sure for i in (5000, *base.encode_ordinary(text))][1:]
     assert engine.encode("\0".join(sure)).tolist() == one_by_one
@@ -163,6 +163,16 @@ def test_a_vocabulary_cuts_white_space_as_its_pattern_does(pattern: str) -> None
     joined, lengths = tokenizer.encode_batch(texts)
     assert joined.tolist() == [i for one in each for i in one]
     assert lengths.tolist() == [*map(len, each)]
+
+
+def test_gpt2_without_gigatoken(fresh: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its encoding has the look-ahead; that of many texts has none."""
+    monkeypatch.setattr(batch, "engine", batch._simple)
+    rng = random.Random(3)
+    texts = ["".join(rng.choices(WHITE, k=rng.randint(0, 9))) for _ in range(500)]
+    ids, lengths = fresh.encode_batch(texts)
+    assert ids.tolist() == in_turn(texts)
+    assert lengths.tolist() == [len(gpt2().encode_ordinary(text)) for text in texts]
 
 
 def test_a_character_that_one_library_does_not_know_goes_the_slow_way(
