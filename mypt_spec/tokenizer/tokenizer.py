@@ -202,7 +202,7 @@ class Tokenizer:
         lengths = np.empty(len(parts), np.int64)
         lengths[~is_alone] = np.diff(ends, prepend=-1)[: np.count_nonzero(~is_alone)] - 1
         ids = encoded[encoded != between]
-        if alone := [*itertools.compress(parts, is_alone)]:
+        if cuts and (alone := [*itertools.compress(parts, is_alone)]):
             ids_of = {text: self._text.part_ids(text) for text in {*alone}}
             lengths[is_alone] = [len(ids_of[text]) for text in alone]
             places, others = np.repeat(is_alone, lengths), ids
