@@ -432,14 +432,15 @@ def _pieces(
 
 
 def run_ids(
-    events: Sequence[Event], inside: Stack, table: TokenTable, tokenizer: Tokenizer
-) -> list[list[int]]:
+    events: Sequence[Event], inside: Stack, table: TokenTable, tokenizer: Tokenizer,
+    mask: Mask = MODEL,
+) -> list[list[int]]:  # fmt: skip
     """Returns the ids of each of some events that come `inside` of some blocks.
 
     White space that the system writes after them is left out.
     """
     if table.glue:
-        losses = [loss for _, loss, _ in _losses(events, table, MODEL, inside)]
+        losses = [loss for _, loss, _ in _losses(events, table, mask, inside)]
         return [ids for ids, _ in _glued(events, losses, table, tokenizer)]
     return [tag_ids(event, table, tokenizer, trail=False) for event in events]
 

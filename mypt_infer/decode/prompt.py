@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.bodies.json_body import calls_of
-from mypt_spec.encoder import run_ids, tag_ids, trail_ids
+from mypt_spec.encoder import Mask, run_ids, tag_ids, trail_ids
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
 from mypt_spec.parser import messages_of
@@ -133,7 +133,8 @@ def _empty(dialect: Dialect, kind: str) -> list[int]:
     table = dialect.table
     tags = (table.openers[kind], table.closers[kind])
     events = [Event(tag.name, tag.spell()) for tag in tags]
-    groups = run_ids(events, (), table, dialect.tokenizer)
+    mask = Mask(prompted=frozenset({kind}))
+    groups = run_ids(events, (), table, dialect.tokenizer, mask)
     trail = trail_ids(groups[-1][-1], table, dialect.tokenizer)
     return [i for ids in groups for i in ids] + trail
 
