@@ -41,12 +41,13 @@ def _run(chosen: argparse.Namespace) -> None:
     from mypt_infer.generate.loop import positions
     from mypt_infer.generate.opened import loaded, read_prompt, spoken
     from mypt_infer.generate.strange import RefusedMass
+    from mypt_model.folder import history_of
 
     _, dialect = spoken(
         chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab,
         say=saying(PROG, quiet=False),
     )  # fmt: skip
-    prompt, declared = read_prompt(dialect, text_of(chosen.prompt))
+    prompt, declared = read_prompt(dialect, text_of(chosen.prompt), history_of(chosen.model))
     tools = declared if chosen.tools is None else tools_of(chosen.tools) or []
     decoder = _decoder(chosen, dialect, tools)
     # An error in the prompt is reported before the weights are read.

@@ -89,6 +89,7 @@ def _service(chosen: argparse.Namespace) -> Service:
     from mypt_infer.generate.opened import loaded, spoken
     from mypt_infer.serve.service import Limits, Service
     from mypt_infer.workspace.tools import TOOL_REGISTRY
+    from mypt_model.folder import history_of
 
     for name in ("rows", "queue", "max_new_tokens", "timeout"):
         if getattr(chosen, name) < (0 if name == "queue" else 1):
@@ -110,6 +111,7 @@ def _service(chosen: argparse.Namespace) -> Service:
         name=chosen.name or Path(chosen.model).resolve().name,
         folder=folder,
         system=chosen.system,
+        history=history_of(chosen.model),
         tools=[*TOOL_REGISTRY, *chosen.tool],
         limits=limits,
         device=chosen.device,

@@ -65,6 +65,23 @@ def beside(folder: str | Path, *names: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
+def history_of(folder: str | Path) -> str:
+    """Returns how the thoughts of earlier turns were trained: "keep" if the checkpoint says so."""
+    said = _data(newest(folder) / TRAINER).get("history")
+    return "keep" if said == "keep" else "official"
+
+
+def _data(trainer: Path) -> dict[str, Any]:
+    """Returns what a checkpoint says of its data, or else what `config.json` says."""
+    config = trainer.with_name(CONFIG)
+    data = (
+        read_object(trainer).get("data")
+        if trainer.is_file()
+        else config.is_file() and read_object(config)
+    )
+    return data if isinstance(data, dict) else {}
+
+
 def dialect_of(folder: str | Path, *, choice: str | None, default: str) -> str:
     """Returns the name or folder of the dialect that a model was trained on, by its checkpoint.
 
@@ -75,13 +92,7 @@ def dialect_of(folder: str | Path, *, choice: str | None, default: str) -> str:
     """
     choice = None if choice == "auto" else choice
     path = newest(folder) / TRAINER
-    config = path.with_name(CONFIG)
-    data = (
-        read_object(path).get("data")
-        if path.is_file()
-        else config.is_file() and read_object(config)
-    )
-    dialect = data.get("dialect") if isinstance(data, dict) else None
+    dialect = _data(path).get("dialect")
     if not isinstance(dialect, str):
         return choice or default
     tokens_file = path.with_name("tokens.toml")

@@ -59,11 +59,13 @@ def loaded(folder: str | Path, device: str) -> Llama:
         raise ModelError(f"--device {device}: {str(error).splitlines()[0]}") from None
 
 
-def read_prompt(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
+def read_prompt(
+    dialect: Dialect, text: str, history: str = "official"
+) -> tuple[list[int], list[Any]]:
     """Returns the ids of a prompt, and the tools that it declares.
 
-    The prompt is a record, or serialised text in any layout, which declares none. Raises ValueError
-    saying where it is wrong.
+    The prompt is a record, of which `history` says which thoughts are kept, or serialised text in
+    any layout, which declares none. Raises ValueError saying where it is wrong.
     """
     if text.lstrip().startswith("{"):
         try:
@@ -78,7 +80,8 @@ def read_prompt(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
         episode, findings = dialect.read(record)
         _refuse(findings, "record")
         assert episode is not None
-        return prompt_ids(dialect, episode), dialect.adapter.tools(episode)
+        (written,) = dialect.trained(episode, history=history)
+        return prompt_ids(dialect, written), dialect.adapter.tools(episode)
     outcome = dialect.check_prefix(text.removesuffix("\n"))
     _refuse(outcome.findings, "text")
     ids = [int(i) for i in encode_events(outcome.events, dialect.table, dialect.tokenizer).ids]

@@ -113,15 +113,17 @@ class Service:
         name: str,
         folder: str | None = None,
         system: str | None = None,
+        history: str = "official",
         tools: Sequence[str] = (),
         limits: Limits | None = None,
         device: str = "cpu",
     ) -> None:
         self.dialect, self.format, self.name = dialect, format_of(dialect), name
+        self._history = history
         self.limits, self._tools = limits or Limits(), tuple(tools)
         self.began = int(time.time())
         self.decoders = Decoders(dialect)
-        self.prompter = Prompter(dialect, folder or dialect.name, system=system)
+        self.prompter = Prompter(dialect, folder or dialect.name, system=system, history=history)
         self.plain = self.decoders.get(Recipe((), Choice("none")))
         check_vocabulary(model, self.plain.decoder)
         most, queue = self.limits.rows, self.limits.queue
@@ -204,7 +206,9 @@ class Service:
 
     def _ids(self, prompt: str | list[int]) -> Prompt:
         try:
-            ids = read_prompt(self.dialect, prompt)[0] if isinstance(prompt, str) else [*prompt]
+            if isinstance(prompt, list):
+                return Prompt([*prompt], frozenset())
+            ids, _ = read_prompt(self.dialect, prompt, self._history)
         except ValueError as error:
             raise ApiError(f"prompt: {error}", param="prompt") from None
         return Prompt(ids, frozenset())

@@ -60,7 +60,8 @@ def export(
         "eos_token_id": list(ends.values()),
         "pad_token_id": d.tokenizer.pad,
     }
-    config |= {"dialect": d.name} if d.name in mypt_spec.dialects() else {}  # for our own commands
+    for_us = {"dialect": d.name} if d.name in mypt_spec.dialects() else {}
+    config |= for_us | ({"history": "keep"} if model_folder.history_of(source) == "keep" else {})
     files = {
         CONFIG: {"architectures": ["LlamaForCausalLM"], "model_type": "llama"} | config | ids,
         GENERATION: {"do_sample": True} | settings | ids | stops,

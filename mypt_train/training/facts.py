@@ -45,6 +45,8 @@ def facts_of_run(
     }
     if readers[0].dialect.table.terminals:  # not what a chat template writes
         data["dialect"] = readers[0].dialect.name
+    if readers[0].dialect.table.history.drops and "history" not in first:
+        data["history"] = "keep"
     if (mask := readers[0].mask) != USUAL_MASK:
         data["mask"] = mask
     usual, values = asdict(TrainConfig()), config.as_dict()

@@ -52,14 +52,16 @@ class Prompter:
     """Makes prompts in a dialect, which has this name or is in this folder.
 
     `system` is the system prompt of conversations that have none. With `all_tools`, tools that the
-    format cannot declare are refused, too.
+    format cannot declare are refused, too. Thoughts of earlier turns are those of the official
+    template, unless `history` is "keep".
     """
 
     def __init__(
-        self, dialect: Dialect, name: str, *, system: str | None = None, all_tools: bool = False
-    ) -> None:
+        self, dialect: Dialect, name: str, *, system: str | None = None, all_tools: bool = False,
+        history: str = "official",
+    ) -> None:  # fmt: skip
         self.dialect, self.format = dialect, format_of(dialect)
-        self._system, self._all_tools = system, all_tools
+        self._system, self._all_tools, self._history = system, all_tools, history
         self._convert = Converter(_SHAPE, name, system=system, judge=PromptJudge(dialect))
 
     @cached_property
@@ -80,8 +82,9 @@ class Prompter:
         Raises ApiError saying what cannot be read, or what the model could not see.
         """
         episode, parsed, sources = self.episode(messages, tools, options)
+        (written,) = self.dialect.trained(episode, history=self._history)
         called_names = {call.name.text for message in parsed.messages for call in message.calls}
-        return Prompt(self.ids(episode, parsed, sources), frozenset(called_names))
+        return Prompt(self.ids(written, parsed, sources), frozenset(called_names))
 
     def episode(
         self, messages: Sequence[Any], tools: Sequence[Any], options: dict[str, Any] | None = None

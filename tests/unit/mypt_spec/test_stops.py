@@ -151,7 +151,7 @@ def test_a_stop_is_not_shown_as_a_block(capsys: pytest.CaptureFixture[str]) -> N
     for token in [*ids_of("<think>t</think>Done"), GLM.table.special["<|user|>"]]:
         screen.token(token)
     screen.end()
-    assert capsys.readouterr().out == "think: tDone\n"
+    assert capsys.readouterr().out == "think: t\nDone\n"
 
 
 def test_servers_stop_at_the_stops() -> None:

@@ -27,15 +27,19 @@ CHATS = {
         TOOLS,
     ),
 }  # fmt: skip
-NAMES = sorted({*mypt_spec.dialects(), *families()})
+# Its prompts end with an empty thought, which conversations that go on do not have.
+APART = {"qwen3.5-small"}
+NAMES = sorted({*mypt_spec.dialects(), *families()} - APART)
 # That replace the mark of the end, where the conversation goes on.
 REPLACED = {("harmony", "question"), ("mypt", "question")}
-REPLACED |= {(name, chat) for name in ("olmo3", "usf-omega") for chat in CHATS}
+REPLACED |= {
+    (name, chat) for name in ("olmo3", "olmo3-7b", "olmo3-think", "usf-omega") for chat in CHATS
+}
 
 
 @cache
 def prompter(name: str) -> Prompter:
-    return Prompter(mypt_spec.dialect(name), name)
+    return Prompter(mypt_spec.dialect(name), name, history="keep")
 
 
 def parts(name: str, chat: str) -> tuple[list[int], list[int], list[dict[str, Any]]] | None:

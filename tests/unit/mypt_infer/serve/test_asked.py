@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 import mypt_spec
 from mypt_infer.decode import Response
+from mypt_infer.generate.opened import read_prompt
 from mypt_infer.serve.asked.decoders import Choice, Recipe
 from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.parameters import Chat, read
@@ -68,3 +70,49 @@ def test_messages_are_named_by_the_numbers_of_the_client() -> None:
     prompter = Prompter(mypt_spec.dialect("smollm2"), "smollm2")
     with pytest.raises(ApiError, match=r"at /messages/1/role; expected <\|im_start\|>assistant"):
         prompter.prompt([user("a"), user("b")], ())
+
+
+@pytest.mark.parametrize("history", ["official", "keep"])
+@pytest.mark.parametrize("name", ["qwen3", "harmony", "glm4.5", "mypt"])
+def test_thoughts_that_come_back_are_in_the_prompt_as_they_were_trained(
+    name: str, history: str
+) -> None:
+    dialect = mypt_spec.dialect(name)
+    prompter = Prompter(dialect, name, system="S", history=history)
+    turns = [
+        user("Hi"),
+        {"role": "assistant", "reasoning_content": "Old one.", "content": "Hello."},
+        user("And?"),
+    ]
+    answer = {"role": "assistant", "reasoning_content": "New one.", "content": "So."}
+    (whole,) = dialect.trained(prompter.episode([*turns, answer], [])[0], history=history)
+    trained = dialect.encode(whole).ids.tolist()
+    prompt = prompter.prompt(turns, []).ids
+    assert prompt == trained[: len(prompt)]
+    kept = "Old one." in dialect.tokenizer.decode(prompt)
+    assert kept == (history == "keep" or not dialect.table.history.drops)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "qwen3.5", "qwen3.5-small"])
+def test_an_empty_thought_of_a_prompt_has_the_ids_of_training(name: str) -> None:
+    dialect, options = mypt_spec.dialect(name), {"enable_thinking": False}
+    prompter = Prompter(dialect, name)
+    prompt = prompter.prompt([user("Hi")], [], options).ids
+    answer = {"role": "assistant", "content": "1"}
+    (whole,) = dialect.trained(
+        prompter.episode([user("Hi"), answer], [], options)[0], history="official"
+    )
+    encoded = dialect.encode(whole)
+    assert prompt == encoded.ids.tolist()[: len(prompt)]
+    assert not encoded.loss[: len(prompt)].any()
+
+
+def test_a_record_as_a_prompt_has_the_thoughts_of_training() -> None:
+    dialect = mypt_spec.dialect("qwen3")
+    turns = [
+        user("Hi"), {"role": "assistant", "reasoning_content": "Old one.", "content": "Hello."},
+        user("And?"),
+    ]  # fmt: skip
+    text = json.dumps({"messages": turns})
+    assert "Old one." not in dialect.tokenizer.decode(read_prompt(dialect, text)[0])
+    assert "Old one." in dialect.tokenizer.decode(read_prompt(dialect, text, "keep")[0])
