@@ -86,7 +86,7 @@ _SLACK = 16
 class _BodyState(NamedTuple):
     """A state: its hole, the state before it, the token between (-1 at the start), an ending.
 
-    `read`: the bytes of the body so far.
+    `read`: the bytes of the body so far. `over`: the body may also end here, and tags may follow.
     """
 
     hole: int
@@ -95,6 +95,7 @@ class _BodyState(NamedTuple):
     companion: int
     ending: tuple[int, ...]
     read: int
+    over: bool = False
 
 
 class Guided(Engine):
@@ -229,9 +230,10 @@ class Guided(Engine):
     def state_facts(self, state: int) -> StateFacts:
         if state < self.size:
             return super().state_facts(state)
-        hole = self._beside(state)
-        if hole is not None:
-            return super().state_facts(hole)._replace(final=False)
+        beside = self._beside(state)
+        if beside is not None:
+            facts = super().state_facts(beside)
+            return facts if self._at(state).over else facts._replace(final=False)
         return self._facts(state, len(self._at(state).ending))
 
     def only(self, tool: int) -> Tables:
@@ -247,14 +249,14 @@ class Guided(Engine):
         return StateFacts(block[hole], False, least + distance[after], least + to_close[after])
 
     def _inside(self, state: int, ids: Ints, least: Ints) -> Options:
-        tables, hole, after = self.tables, self._at(state).hole, self._facts(state, 0)
+        tables, after = self.tables, self._facts(state, 0)
         block = np.full(len(ids), after.block, dtype=np.int32)
         options = Options(ids, block, least + after.distance, least + after.to_close)
-        if self._beside(state) is None:
+        beside = self._beside(state)
+        if beside is None:
             return options
-        both = [
-            np.concatenate(pair) for pair in zip(options, table_options(tables, hole), strict=True)
-        ]
+        of_tables = table_options(tables, beside)
+        both = [np.concatenate(pair) for pair in zip(options, of_tables, strict=True)]
         return Options(*(part[np.argsort(both[0])] for part in both))
 
     def _enter(self, hole: int) -> int:
@@ -265,9 +267,27 @@ class Guided(Engine):
             return self._number(_BodyState(hole, -1, -1, first, ending, 0))
 
     def _beside(self, state: int) -> int | None:
-        """Returns the hole at whose start a state is, if tags may follow there, too; else None."""
+        """Returns the state of the tables whose tags may follow, too: where a body may also end, or
+        the hole at whose start a state is; else None.
+        """
         place = self._at(state)
+        if place.over:
+            return self.tables.holes[place.hole][1]
         return place.hole if place.before < 0 and place.hole in self._holes_beside_tags else None
+
+    def _may_end_early(self, state: int) -> bool:
+        """Returns whether a body may end where it may also go on: an answer, but for JSON in
+        brackets or quotes.
+        """
+        answer = self.calls.answer
+        if answer is None or self.tables.holes[self._at(state).hole][0] != RESPONSE:
+            return False
+        return not (answer.json and self._read(state)[0][:1] in (b"{", b"[", b'"'))
+
+    def _tags_after(self, hole: int) -> list[int]:
+        """Returns the ids with which a tag after a body begins."""
+        ids: list[int] = table_options(self.tables, self.tables.holes[hole][1]).ids.tolist()
+        return ids
 
     @cached_property
     def _holes_beside_tags(self) -> frozenset[int]:
@@ -296,13 +316,18 @@ class Guided(Engine):
                 self._refuse(state, [token])
                 return DEAD_STATE
             offered.lengths[token] = len(ending)
-            if not ending:
-                return self.tables.holes[place.hole][1]
             ground = self._prover_of(place.hole).ground
             companion = ground.lexemes.next(place.companion, token)
+            over = not ending
+            if self._may_end_early(state):
+                here, tags = self._place(state), self._tags_after(place.hole)
+                over = over or self._answers.may_end(here, token, companion)
+                ending = ending or self._answers.longer(here, token, companion, tags)
+            if not ending:
+                return self.tables.holes[place.hole][1]
             length = place.read + len(ground.search.vocabulary.tokens[token])
             return self._number(
-                _BodyState(place.hole, state, token, companion, tuple(ending), length)
+                _BodyState(place.hole, state, token, companion, tuple(ending), length, over)
             )
 
     def offered(self, state: int) -> Offered:
@@ -481,6 +506,8 @@ class Guided(Engine):
             bits = cleared(bits, self._refused.get(state, ()))
             if here.before < 0:
                 bits = cleared(bits, self.calls.avoided.tolist())
+        if here.over:
+            bits = cleared(bits, self._tags_after(here.hole))
         if place.at.key and not place.rule.closed:
             bits = cleared(bits, self._ends_a_known_key(state))
         bits[first_id >> 3] |= 1 << (first_id & 7)

@@ -39,7 +39,7 @@ _FREE = 1000
 _TRIES, _MORE = 4000, EXPANSIONS // 2
 # The same for an offer, which is asked for at each step.
 _SOON, _NEAR = 250, 20
-# The most bytes after which a number or a character is over, and the tails that are tried.
+# The most bytes after which a number or a character is over, and the tails or ids that are tried.
 _SETTLED, _ONWARD = 5, 12
 # The rest of an open string.
 _OPEN = re.compile(rb'(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -183,6 +183,26 @@ class Prover:
         tried = self._endings(place)
         index, _, _ = self._prove(place, tried, token, after, doubtful=doubtful)
         return tried.list[index] if index >= 0 else None
+
+    def may_end(self, place: Place, token: int, after: int) -> bool:
+        """Returns whether a body may end after a token, which leads the companion to `after`."""
+        ends = place.matcher.validate_tokens([token, self.end]) == 2
+        return bool(ends and self.ground.lexemes.may_end(after))
+
+    def longer(self, place: Place, token: int, after: int, tags: list[int]) -> list[int]:
+        """Returns tokens that make a body longer that may end after one; none if none was found.
+
+        The first is none of `tags`. Of the ids that may come first, few are tried.
+        """
+        ground, matcher = self.ground, place.matcher.deep_copy()
+        if not matcher.consume_token(token):
+            return []
+        bits = cleared(ground.takes(after)[0] & ground.search.bitmask.packed(matcher), tags)
+        text = place.text + ground.search.vocabulary.tokens[token]
+        longer = place._replace(matcher=matcher, companion=after, text=text, ending=())
+        ids = np.flatnonzero(np.unpackbits(bits, bitorder="little"))[:_ONWARD].tolist()
+        found = ([i, *ending] for i in ids if (ending := self.one(longer, i)) is not None)
+        return next(found, [])
 
     def goes_on(self, place: Place, token: int) -> bool:
         """Returns whether what a token begins, a number or a character, can be ended at once.

@@ -216,3 +216,39 @@ def test_keys_follow_a_number_that_no_float_holds() -> None:
         (token,) = of.dialect.tokenizer.encode(key)
         assert of.allow(state).has(token)
         assert of.takes(state, token)
+
+
+LONGER = [
+    (Response(regex="[0-9]+"), "12340"),
+    (Response(regex="ab{0,5}(cd)?"), "abbcd"),
+    (Response(regex="(yes|no), because .{5,200}"), "no, because it rains"),
+    (Response(lark='start: "a" "b"*'), "abb"),
+    (Response(schema={"type": "number"}), "-12.5"),
+    (Response(schema={"enum": [1, 12, "x"]}), "12"),
+]
+
+
+@pytest.mark.parametrize("name", ["mypt", "qwen3", "praxis"])
+@pytest.mark.parametrize(("response", "text"), LONGER)
+def test_an_answer_that_may_end_may_go_on(name: str, response: Response, text: str) -> None:
+    of = Decoder(name, response=response)
+    ids = [of.dialect.tokenizer.encode(char)[0] for char in text]
+    before = of.ids_of(prompt(name))
+    state = of.start(before)
+    if not of.allow(state).has(ids[0]):
+        tags = of.dialect.tokenizer.special.values()
+        before.append(
+            next(
+                t
+                for t in tags
+                if of.allow(state).has(t) and of.allow(of.next(state, t)).has(ids[0])
+            )
+        )
+        state = of.next(state, before[-1])
+    for token in ids:
+        assert of.allow(state).has(token), of.dialect.tokenizer.decode([token])
+        state = of.next(state, token)
+    ends = [i for i in of.dialect.tokenizer.special.values() if of.allow(state).has(i)]
+    assert ends
+    rest = walk(of, state, random.Random(1))
+    assert complete(of, before + ids + rest)
