@@ -78,7 +78,7 @@ def _earlier(message: Message, table: TokenTable) -> Message:
     strip = strip if any(p.kind in calling for p in message.parts) else ""
     for part in message.parts:
         if part.kind in history.drops:
-            parts += [Part(part.kind, "")] * history.leaves_empty
+            parts += [Part(part.kind, "", at=message.at)] * history.leaves_empty
             ahead = history.leaves if part.text else ""
         elif part.kind == "text" and opener is not None:
             parts += _with_text(part, opener, strip, ahead)
@@ -111,7 +111,7 @@ def _filled(message: Message, final: bool, kind: str, last: str) -> Message:
     """Returns a message with an empty block of a kind where the last one needs it, else without."""
     parts = tuple(p for p in message.parts if final or p.kind != kind or p.text)
     lacks = final and message.role == last and all(p.kind != kind for p in parts)
-    return replace(message, parts=(Part(kind, ""),) * lacks + parts)
+    return replace(message, parts=(Part(kind, "", at=message.at),) * lacks + parts)
 
 
 def turn_starts(messages: Sequence[Message], table: TokenTable) -> list[int]:

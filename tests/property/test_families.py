@@ -25,6 +25,7 @@ from mypt_spec.dialect import families
 from mypt_spec.history import official
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
+from tests.support.build import assistant, user
 from tests.support.examples import either
 from tests.support.families import ALL, Family, is_legal
 from tests.support.fast_paths import assert_same_ids, assert_sound
@@ -168,6 +169,16 @@ def test_the_fast_paths_agree(family: Family) -> None:
             mask="model" if history != "per-turn" else "last",
         )
         assert_same_ids(Encoder(options), slow(options), lines)
+
+
+@pytest.mark.parametrize("name", ["glm4.5", "glm5.2", "qwen3.5"])
+def test_an_empty_answer_keeps_the_empty_thought_before_it(name: str) -> None:
+    """Also where chats with other answers share its pieces."""
+    answers = ["", "X", ""]
+    turns = [[user("A"), assistant(text), user("B"), assistant("C")] for text in answers]
+    lines = [json.dumps({"messages": messages}).encode() for messages in turns]
+    options = Options(dialect=name, history="official")
+    assert_same_ids(Encoder(options), slow(options), lines)
 
 
 def spaced(record: Record, before: str = " ") -> Record:
