@@ -320,9 +320,11 @@ class Guided(Engine):
             companion = ground.lexemes.next(place.companion, token)
             over = not ending
             if self._may_end_early(state):
-                here, tags = self._place(state), self._tags_after(place.hole)
+                here = self._place(state)
                 over = over or self._answers.may_end(here, token, companion)
-                ending = ending or self._answers.longer(here, token, companion, tags)
+                if not ending:
+                    tags = self._tags_after(place.hole)
+                    ending = self._answers.longer(here, token, companion, tags)
             if not ending:
                 return self.tables.holes[place.hole][1]
             length = place.read + len(ground.search.vocabulary.tokens[token])

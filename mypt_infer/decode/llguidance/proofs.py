@@ -186,8 +186,7 @@ class Prover:
 
     def may_end(self, place: Place, token: int, after: int) -> bool:
         """Returns whether a body may end after a token, which leads the companion to `after`."""
-        ends = place.matcher.validate_tokens([token, self.end]) == 2
-        return bool(ends and self.ground.lexemes.may_end(after))
+        return _Endings(self.ground, place.matcher, self.end, [[]]).fits(0, token, after)
 
     def longer(self, place: Place, token: int, after: int, tags: list[int]) -> list[int]:
         """Returns tokens that make a body longer that may end after one; none if none was found.
