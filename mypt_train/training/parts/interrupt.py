@@ -49,9 +49,11 @@ class Interrupt:
         return bool(world.sum(torch.tensor(self.time, device=world.device)))
 
     def _on_signal(self, number: int, _: Any) -> None:
-        if self.time and time.monotonic() > self.time + _SAME:
+        now = time.monotonic()
+        if not self.time:
+            self.time = now
+            with suppress(OSError):  # Ctrl-C ends the reader of a pipe, such as tee, too
+                os.write(2, self.notice)  # a file object may be in the middle of a line
+        elif now > self.time + _SAME:
             self.__exit__(None, None, None)
             signal.raise_signal(number)
-        notice, self.time = self.notice * (not self.time), self.time or time.monotonic()
-        with suppress(OSError):  # Ctrl-C ends the reader of a pipe, such as tee, too
-            os.write(2, notice)  # a file object may be in the middle of a line
