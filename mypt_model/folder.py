@@ -100,8 +100,7 @@ def dialect_of(folder: str | Path, *, choice: str | None, default: str) -> str:
         if (code := tokens_file.with_name("adapter.py")).exists():
             raise ModelError(f"{code}: came with the model and is not run; remove it")
         return f"{tokens_file.parent.as_posix()}/"
-    both = tokens_file, Path(choice or "", tokens_file.name)
-    if choice and all(f.is_file() for f in both) and len({f.read_bytes() for f in both}) == 1:
+    if tokens_file.is_file() and choice and _same(tokens_file, Path(choice) / tokens_file.name):
         return choice
     if choice not in (None, dialect):
         raise ModelError(
@@ -113,6 +112,13 @@ def dialect_of(folder: str | Path, *, choice: str | None, default: str) -> str:
             f"{path}: the dialect {dialect!r} is a folder; only a name is taken from data"
         )
     return dialect
+
+
+def _same(file: Path, other: Path) -> bool:
+    try:
+        return file.read_bytes() == other.read_bytes()
+    except OSError:
+        return False
 
 
 def is_plain(folder: Path) -> bool:
