@@ -80,13 +80,11 @@ class Bpe:
 
     def parts_of(self, texts: list[str]) -> tuple[list[str], list[int]]:
         """Returns the parts of all texts, and how many each text has."""
-        near = self._near is None or (
-            self._near and _compiled(self._near).search(BETWEEN.join(texts))
-        )
-        each = [self.parts(text) or [text] for text in texts] if near else []
-        return [*chain.from_iterable(each)] if near else texts, [*map(len, each)] or [1] * len(
-            texts
-        )
+        near = self._near
+        if near == "" or (near and not _compiled(near).search(BETWEEN.join(texts))):
+            return texts, [1] * len(texts)
+        each = [self.parts(text) or [text] for text in texts]
+        return [*chain.from_iterable(each)], [*map(len, each)]
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces of a text, each of which is encoded by itself."""
@@ -96,14 +94,14 @@ class Bpe:
         """Returns the ids of a part. Raises ValueError for a lone surrogate."""
         text.encode()  # raises; tiktoken would replace a lone surrogate by U+FFFD in silence
         base = self.base()
-        runs = _uneven(getattr(base, "_pat_str", ""))
-        if runs is _LONG_SPACE and self.pattern != GPT2_PATTERN:
+        plain = getattr(base, "_pat_str", "")
+        if _uneven(plain) is _LONG_SPACE and self.pattern != GPT2_PATTERN:
             if not _LONG_SPACE.search(text):
                 return base.encode_ordinary(text)
             pieces = cut(text, self._patterns[-1:])
             return [i for piece in pieces for i in base._encode_single_piece(piece)]
         ids: list[int] = []
-        for i, piece in enumerate(around_white(text, getattr(base, "_pat_str", ""))):
+        for i, piece in enumerate(around_white(text, plain)):
             ids += base._encode_single_piece(piece) if i % 2 else base.encode_ordinary(piece)
         return ids
 
