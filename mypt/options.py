@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from argparse import SUPPRESS, BooleanOptionalAction
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,15 @@ def _rows(rows: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the options of a group: their names, and what argparse is told of them."""
     for names, row in rows.items():
         if names.isidentifier() and names.islower():  # shared
-            for shared, settings in _rows(load(_SHARED)[names]):
+            for shared, settings in _rows(_shared()[names]):
                 yield shared, {key: _filled(value, row) for key, value in settings.items()}
         else:
             yield names, {"about": row} if isinstance(row, str) else dict(row)
+
+
+@cache
+def _shared() -> dict[str, Any]:
+    return load(_SHARED)
 
 
 def _filled(value: Any, row: Any) -> Any:

@@ -14,10 +14,7 @@ from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_lint.settings.options import (
-    DEFAULTS,
-    template_options,
-)
+from mypt_lint.settings.options import DEFAULTS, template_options
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source

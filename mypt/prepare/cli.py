@@ -18,9 +18,7 @@ from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.run import saying
 from mypt_cli.words import counted
-from mypt_lint.settings.options import (
-    template_options,
-)  # fmt: skip
+from mypt_lint.settings.options import template_options
 from mypt_records.names import AUTO
 from mypt_train.data.formats import FORMATS, trainer_of
 
