@@ -177,11 +177,11 @@ class _Deriving:
         """Returns the format of a shape, and its files."""
         special = self.model.special
         body = shape.tools.call_body if shape.tools is not None else ""
+        words = (*body.function, *body.argument) if isinstance(body, Tags) else ()
         if self.model.vocabulary is None:
             tags = {tag for text in literals_of(shape) for tag in LIKELY_SPECIAL.findall(text)}
-            words = "".join((*body.function, *body.argument)) if isinstance(body, Tags) else ""
-            words += "".join(shape.system_in or "")  # of a text
-            special |= tags.difference(LIKELY_SPECIAL.findall(words))
+            special |= tags.difference(LIKELY_SPECIAL.findall("".join(shape.system_in or "")))
+        special = frozenset(tag for tag in special if not any(tag in text for text in words))
         special -= {body.end} if isinstance(body, BareKeys) else set()
         derived = Derived(self.name, files(self.name, shape, special), (), shape)
         vocabulary = None if self.model.vocabulary is None else self.model.path

