@@ -13,7 +13,7 @@ from mypt_spec import Dialect
 from mypt_spec.bodies.call_tags import BareKeys, Keywords, Tags
 from mypt_spec.states import open_blocks, stop_tags
 from mypt_spec.table import Terminal
-from mypt_train.export.chat_facts import endings, forced, openings
+from mypt_train.export.chat_facts import endings, openings
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
 from mypt_train.export.tokenizer_file import ExportError
 
@@ -101,9 +101,8 @@ def _content(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
     """Returns where the text of an answer is: in blocks, or where no other field is."""
     kinds = [layout.paths[p][-1] for p in ("said", "answer") if p in layout.paths]
     opener = dialect.table.openers[kinds[-1]]
-    states = dialect.automaton.states
-    # An opener that the model could only write is in the prompt.
-    if not opener.by_model or any(opener.name in forced(s, dialect) for s in states):
+    in_prompts = {name for tags, _ in openings(dialect) for name in tags}
+    if not opener.by_model or opener.name in in_prompts:
         ends = "|".join(_ends(kinds[-1], dialect))
         args = {"content_args": {"strip": True}} if opener.prefix.isspace() else {}
         return {"close_pattern": f"(?:{ends})(?s:.*)"} | args
