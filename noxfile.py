@@ -189,14 +189,26 @@ def walks(session: nox.Session) -> None:
     session.run("python", "-m", "bench.walks", *session.posargs)
 
 
+@nox.session(reuse_venv=True)
+def plugins(session: nox.Session) -> None:
+    """Run the tests of plugins, with what they are plugged into: vLLM, SGLang's parsers, renderers.
+
+    Arguments go to pytest.
+    """
+    _install_parsers(session)
+    session.install("renderers", "xgrammar>=0.2.8")
+    files = ["tests/unit/mypt_infer/plugins", "tests/unit/mypt_train/test_renderers.py"]
+    session.run("pytest", "-n", "auto", *files, *session.posargs)
+
+
 def _install_parsers(session: nox.Session) -> None:
     """Installs the parsers of vLLM and SGLang, without what their servers need."""
     session.install("-e", ".[test]")
     session.install("--no-deps", "vllm", "llm-router-utils")
     imported = (
-        "apache-tvm-ffi blake3 cachetools cbor2 cloudpickle einops fastapi gguf ijson lark msgspec "
-        "openai-harmony partial-json-parser psutil py-cpuinfo pybase64 pydantic-settings "
-        "python-json-logger pyzmq tqdm transformers uvloop"
+        "aiohttp apache-tvm-ffi blake3 cachetools cbor2 cloudpickle einops fastapi gguf ijson lark "
+        "msgspec openai-harmony orjson partial-json-parser pillow psutil py-cpuinfo pybase64 "
+        "pydantic-settings python-json-logger pyzmq tqdm transformers uvloop"
     )
     session.install(*imported.split())
 

@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         packages = {name for mark in item.iter_markers("extra") for name in mark.args}
         missing = sorted(name for name in packages if not _installed(name))
         if missing:
-            reason = f'needs {", ".join(missing)}: pip install ".[test-all]"'
+            reason = f"needs {', '.join(missing)}: CONTRIBUTING.md says in which extra or session"
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
