@@ -191,13 +191,14 @@ def walks(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def plugins(session: nox.Session) -> None:
-    """Run the tests of plugins, with what they are plugged into: vLLM, SGLang's parsers, renderers.
+    """Run the tests against code of vLLM, SGLang, renderers and xgrammar, such as those of plugins.
 
     Arguments go to pytest.
     """
     _install_parsers(session)
     session.install("renderers", "xgrammar>=0.2.8")
     files = ["tests/unit/mypt_infer/plugins", "tests/unit/mypt_train/test_renderers.py"]
+    files += ["tests/property/test_family_decoding.py"]
     session.run("pytest", "-n", "auto", *files, *session.posargs)
 
 
@@ -312,10 +313,15 @@ def faults(session: nox.Session) -> None:
 def trl(session: nox.Session) -> None:
     """Train three steps by TRL's SFTTrainer on rows of `mypt-prepare --format trl`.
 
+    Ids and masks of `--model` are compared with those of its training templates.
+
     Arguments go to pytest.
     """
     session.install(".[test]", "trl>=1.16")
-    session.run("pytest", "tests/unit/mypt_train/test_trainer_formats.py", *session.posargs)
+    files = [
+        f"tests/unit/mypt_train/test_{name}.py" for name in ("trainer_formats", "trl_templates")
+    ]
+    session.run("pytest", *files, *session.posargs)
 
 
 @nox.session

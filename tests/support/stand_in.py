@@ -51,4 +51,4 @@ def ids_and_mask(model: ModelFolder, aligned: Aligned) -> tuple[list[int], list[
     for span in aligned.trained:
         begin, end = np.searchsorted(starts, [span.start, span.end])
         mask[begin:end] = 1
-    return ids, mask.tolist()
+    return ids.tolist(), mask.tolist()

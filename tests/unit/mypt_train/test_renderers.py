@@ -68,7 +68,6 @@ def test_ids_and_mask(family: str, tmp_path: Path) -> None:
         theirs = renderer.render(messages, tools=row.get("tools"))
         sampled = zip(theirs.sampled_mask, theirs.message_indices, strict=True)
         mask = [int(bool(is_sampled) and roles[i] == "assistant") for is_sampled, i in sampled]
-        ids, trained = ids_and_mask(model, aligned)
-        assert ([*ids], trained) == ([*theirs.token_ids], mask), row["_name"]
+        assert ids_and_mask(model, aligned) == (list(theirs.token_ids), mask), row["_name"]
         count += 1
     assert count >= 38
