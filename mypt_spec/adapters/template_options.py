@@ -130,7 +130,8 @@ class TemplateOptions(NamedTuple):
             raise ValueError(
                 "no record can say this: the text of the template's options is missing"
             )
-        if self.empty_thought(values) and last.get(THOUGHT) == "":
+        has_empty = self.empty_thought(values) and not self.only_prompts
+        if has_empty and last.get(THOUGHT) == "":
             del last[THOUGHT]
             last.setdefault("content", "") if "tool_calls" not in last else None
         return messages
