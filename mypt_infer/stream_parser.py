@@ -64,9 +64,8 @@ class StreamParser:
         inside: Stack = (),
         errors: str = "strict",
     ) -> None:
-        self.last, self._d, self._table = last, dialect, dialect.table
-        # The blocks that are open before the next event.
-        self._inside = inside
+        self.last, self.inside = last, inside
+        self._d, self._table = dialect, dialect.table
         self._by_id = {i: self._table.sentinels[s] for s, i in self._table.special.items()}
         self._beginning, self._around, self._special, self._longer = _patterns(dialect)
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors)
@@ -138,7 +137,7 @@ class StreamParser:
 
     def missing(self) -> str:
         """Returns the white space that a tag still needs after it to be whole; "" if none."""
-        events = lex_sentinels(self._text, self._table, self.last, self._inside)
+        events = lex_sentinels(self._text, self._table, self.last, self.inside)
         last = next(reversed(list(events)), None) if self._ends else None
         terminal = self._table.terminals.get(last.terminal) if last is not None else None
         if last is None or terminal is None or self._utf8.getstate()[0]:
@@ -153,10 +152,10 @@ class StreamParser:
         if not length:
             return []
         out: list[Piece] = []
-        for event in lex_sentinels(self._text[:length], self._table, self.last, self._inside):
+        for event in lex_sentinels(self._text[:length], self._table, self.last, self.inside):
             self.last = event.terminal
             if terminal := self._table.terminals.get(event.terminal):
-                self._inside = after_tag(self._inside, terminal, self._table)
+                self.inside = after_tag(self.inside, terminal, self._table)
                 event = event._replace(text=terminal.spell(event.attrs))  # not the sentinel
             stop = (event.at.span or (0, 0))[1]
             ended = sum(e <= stop for e in self._ends)
@@ -183,7 +182,12 @@ class StreamParser:
                 break
             after = self._text[match.end() :]
             tails = self._longer.get(match[0], ())
-            longer = any(tail.fullmatch(after, partial=True) for tail in tails)
+            block = self.inside[-1:] if not tags else ()
+            longer = any(
+                tail.fullmatch(after, partial=True)
+                for terminal, tail in tails
+                if not terminal.closes or not block or block[0] in terminal.ends
+            )
             if match.partial or longer or self._goes_on(match[0], after):
                 free = match.start()
                 break
@@ -209,16 +213,19 @@ class StreamParser:
 
 
 @lru_cache(32)
-def _patterns(dialect: mypt_spec.Dialect) -> tuple[Any, Any, Any, dict[str, list[Any]]]:
+def _patterns(
+    dialect: mypt_spec.Dialect,
+) -> tuple[Any, Any, Any, dict[str, list[tuple[Terminal, Any]]]]:
     """Returns what finds the tags of a dialect in a text that goes on.
 
     Patterns, for partial matches, are of all tags, None if each is one id; of tags that hold
     others, such as words that quote one; and of those that are one id. The dictionary maps each tag
-    to patterns of what makes it longer, if it comes next; tags of one id are sentinels there.
+    to longer tags and patterns of what makes it one, if it comes next; tags of one id are sentinels
+    there.
     """
     import regex  # not loaded for the help of a command
 
-    table, longer = dialect.table, dict[str, list[Any]]()
+    table, longer = dialect.table, dict[str, list[tuple[Terminal, Any]]]()
     rows = [
         (t, t.spell(tuple((a, "\0") for a in t.patterns), table.sentinels)) for t in table.spellings
     ]
@@ -229,10 +236,10 @@ def _patterns(dialect: mypt_spec.Dialect) -> tuple[Any, Any, Any, dict[str, list
             parts = (
                 f"(?:{next(values)})" if p == "\0" else re.escape(p) for p in re.split("(\0)", tail)
             )
-            longer.setdefault(tag, []).append(regex.compile("".join(parts)))
+            longer.setdefault(tag, []).append((other, regex.compile("".join(parts))))
     kinds = [(t, [p.kind for p in t.spelling[t.led :]]) for t in table.spellings]
     # A search prefers the whole tag that is quoted to the beginning of the one around it.
-    around = [t for t, row in kinds if row[0] != "special" and "special" in row]
+    around = [t for t, row in kinds if "special" in row[1:]]
     is_plain = any([p.kind for p in t.spelling] != ["special"] for t in table.terminals.values())
     tags = sorted(table.spellings, key=lambda t: -len(t.shown)) if is_plain else []
     special = [re.escape(tag) for tag in sorted(table.special, key=lambda tag: -len(tag))]

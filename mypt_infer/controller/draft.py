@@ -46,7 +46,7 @@ class Draft:
         self._blocks: list[Block] = []
         # The lengths to which the ids can be cut, the states there, and the terminals before.
         self._points = [(len(history.ids), history.state, "")]
-        self._parser = StreamParser(history.dialect)
+        self._parser = StreamParser(history.dialect, inside=history.open)
 
     @property
     def open(self) -> list[Block]:
@@ -131,7 +131,7 @@ class Draft:
             self._points.pop()
         length, state, last = self._points[-1]
         self.history.cut_back(length, state)
-        self._parser = StreamParser(self.history.dialect, last)
+        self._parser = StreamParser(self.history.dialect, last, inside=self.history.open)
         dropped = [block for block in self._blocks if block.begin >= length]
         self._blocks = [block for block in self._blocks if block.begin < length]
         for block in self._blocks:

@@ -144,7 +144,7 @@ def _append(history: History, ids: Sequence[int]) -> None:
     if (trailing_ids := history.trailing_ids) and list(ids[: len(trailing_ids)]) == trailing_ids:
         history.add(trailing_ids, PROMPT)
         ids = ids[len(trailing_ids) :]
-    parser, base = StreamParser(history.dialect), len(history.ids)
+    parser, base = StreamParser(history.dialect, inside=history.open), len(history.ids)
     begin = base
     try:
         for piece in [*(piece for token in ids for piece in parser.push(token)), *parser.flush()]:
