@@ -93,7 +93,8 @@ class Format:
                 reachable += set(rows[state].values()).difference(reachable)
             return any(name in rows[state] for state in reachable)
 
-        return frozenset(n for n in self.dialect.table.terminals if not comes_again(n))
+        table = self.dialect.table.terminals
+        return frozenset(n for n, t in table.items() if not comes_again(t.joins or n))
 
     @cached_property
     def final(self) -> str:
