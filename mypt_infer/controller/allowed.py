@@ -92,7 +92,8 @@ class Allowed:
         """Returns the tag that comes in place of what the model writes; "" if it may stay.
 
         A tag that ends the turn while the model still thinks only ends the thinking. A mark that
-        ends the conversation for good only closes the block, since a conversation continues.
+        ends the conversation for good only closes the block, since a conversation continues. Where
+        only a turn may follow the tag, the mark that ends the conversation comes instead.
         """
         terminal = self._table.terminals.get(name)
         if terminal is None:
@@ -100,10 +101,15 @@ class Allowed:
         if name not in self.writable:
             return self._way_out() if self._thinks and not terminal.opens else ""
         machine = self._history.dialect.automaton
-        if not terminal.closes or machine.allowed(machine.step(self._history.state, name)):
+        row = machine.steps[self._history.state]
+        if name == self._format.earlier and row[name] in self._format.between:
+            return "" if machine.accepting(row[name]) else self._format.final
+        if not terminal.closes or machine.allowed(row[name]):
             return ""
-        others = sorted(self.writable - {TEXT, name})
-        return next((n for n in others if terminal.closes in self._table.terminals[n].ends), "")
+        closers = [
+            n for n in self.writable - {TEXT} if terminal.closes in self._table.terminals[n].ends
+        ]
+        return min((n for n in closers if n != name and machine.accepting(row[n])), default="")
 
     def leads_nowhere(self, token: int) -> bool:
         """Returns whether an id is a tag, or part of one, that the model may not write now."""
