@@ -20,14 +20,13 @@ from mypt_infer.controller.messages import append_messages
 from mypt_infer.controller.options import Options
 from mypt_infer.controller.read_transcript import reread
 from mypt_infer.controller.source import Feeder, Forbidding, NoRoom, Source
-from mypt_infer.controller.transcript import Replies, record_of, written
+from mypt_infer.controller.transcript import Replies, as_record, record_of, written
 from mypt_infer.controller.turn import Turn
 from mypt_infer.run_format import format_of
 from mypt_infer.tool_run import Unfinished
 from mypt_infer.toolbox import Toolbox
 from mypt_infer.truncate_result import count_result, truncate_result
 from mypt_spec import Dialect
-from mypt_spec.episode import as_read
 
 Message = dict[str, Any]
 
@@ -254,7 +253,7 @@ class Controller:
         if episode is None:
             raise ValueError(f"the history cannot be read: {findings[0].message}")
         try:
-            record = d.write(as_read(episode, d.table))
+            record = as_record(episode, d)
             message = dict(record[d.adapter.SCHEMA.messages][-1])
         except ValueError:
             # The answer spells a whole reference in ordinary letters, which no record can tell from

@@ -21,7 +21,7 @@ record can tell it from a real tag. The metadata key `_transcript` holds the who
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,8 @@ from mypt_infer.controller.history import History
 from mypt_infer.controller.options import Options
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import copied
-from mypt_spec import Dialect
-from mypt_spec.encoder import tag_ids
+from mypt_spec import Dialect, Episode
+from mypt_spec.encoder import tag_ids, trail_ids
 from mypt_spec.episode import Event as Tag
 from mypt_spec.episode import as_read
 
@@ -108,16 +108,16 @@ def trainable(
 ) -> tuple[list[int], list[tuple[int, str]]]:
     """Returns the ids that can be trained on, and the other turns, from 1, with the reasons.
 
-    `together`: each turn is tried after those before it that are kept, not alone.
+    A turn is tried alone, then, or at once if `together`, after those before it that are kept.
     """
-    ids, left_out = history.ids[: history.head], []
+    d, head, left_out = history.dialect, history.ids[: history.head], []
+    ids = list(head)
     for number, (begin, end) in enumerate(pairwise([*history.turns, len(history.ids)])):
         turn = history.ids[begin:end]
-        reason = (
-            f"it was stopped: {history.stopped[number]}"
-            if number in history.stopped
-            else _fault(history.dialect, (ids if together else ids[: history.head]) + turn)
-        )
+        if number in history.stopped:
+            reason = f"it was stopped: {history.stopped[number]}"
+        else:
+            reason = _fault(d, ids + turn) if together or _fault(d, head + turn) else ""
         if reason:
             left_out.append((number + 1, reason))
         else:
@@ -133,12 +133,25 @@ def written(dialect: Dialect, ids: Sequence[int]) -> dict[str, Any]:
     )
     ids = list(ids)
     if final and ids[-len(final) :] != final:
-        ids = ids[: -len(earlier)] if earlier and ids[-len(earlier) :] == earlier else ids
-        ids += final
+        space = trail_ids(earlier[-1], dialect.table, dialect.tokenizer) if earlier else []
+        ends = (end for end in (earlier + space, earlier) if end and ids[-len(end) :] == end)
+        ids = ids[: len(ids) - len(next(ends, []))] + final
     episode, findings = dialect.parse_ids(ids)
     if episode is None:
         raise ValueError(findings[0].message)
-    return dialect.write(as_read(episode, dialect.table))
+    return as_record(episode, dialect)
+
+
+def as_record(episode: Episode, dialect: Dialect) -> dict[str, Any]:
+    """Returns the record of a conversation. Raises ValueError if none can hold it."""
+    episode = as_read(episode, dialect.table)
+    try:
+        return dialect.write(episode)
+    except ValueError:  # no record may hold an empty thought that only prompts have
+        kinds, messages = dialect.adapter.prompted({}), episode.messages
+        parts = [[p for p in m.parts if p.kind not in kinds or p.text.strip()] for m in messages]
+        bare = [replace(m, parts=(*p,)) for m, p in zip(messages, parts, strict=True)]
+        return dialect.write(replace(episode, messages=(*bare,)))
 
 
 def _fault(dialect: Dialect, ids: Sequence[int]) -> str:
