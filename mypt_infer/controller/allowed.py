@@ -54,13 +54,17 @@ class Allowed:
             )
         return min(openers)
 
-    def prompted(self) -> str:
-        """Returns the tag that opens a thought and that only prompts write; "" for none."""
-        names = self._history.dialect.automaton.allowed(self._history.state) - self.writable
+    def prompted(self) -> list[str]:
+        """Returns the tags of a thought that only prompts write; the closing tag if it is empty."""
+        allowed = self._history.dialect.automaton.allowed(self._history.state)
+        adapter = self._history.dialect.adapter
+        options = {None: ({},), False: adapter.prompting, True: ()}[self._options.think]
+        for kind in [kind for given in options[:1] for kind in adapter.prompted(given)]:
+            if self._table.openers[kind].name in allowed:
+                return [self._table.openers[kind].name, self._table.closers[kind].name]
         kinds = self._format.thinking - self.forbidden_blocks
-        return min(
-            (n for n in names - {TEXT} if self._table.terminals[n].opens in kinds), default=""
-        )
+        names = allowed - self.writable - {TEXT}
+        return sorted(n for n in names if self._table.terminals[n].opens in kinds)[:1]
 
     @property
     def ended(self) -> bool:

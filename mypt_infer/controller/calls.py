@@ -112,7 +112,7 @@ class Calls:
     def _room(self, call: Call) -> int:
         """Returns the number of ids that the result of a call may have, without its tags."""
         empty = self._history.format.result_events(call.tool.name, "", call.tool.id)
-        tags = sum(len(self._history.encoded(event)) for event in empty)
+        tags = sum(len(self._history.encoded([event])[0]) for event in empty)
         return self._budget.result(tags, len(self.pending))
 
     def give(self, call: Call, value: Any, *, truncated: bool = False) -> events.ToolResult:

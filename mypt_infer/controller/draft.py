@@ -4,6 +4,7 @@ Input: ids as they are drawn or put in. Output: the events that are certain, and
 opens or closes. A turn that must end is cut back to such a point and completed from there.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -96,16 +97,16 @@ class Draft:
         base = len(history.ids) - self._parser.pushed
         return [piece._replace(end=base + piece.end) for piece in pieces]
 
-    def write_tag(self, tag: Tag, origin: str) -> Change:
+    def write_tag(self, tag: Tag, ids: Sequence[int], origin: str) -> Change:
         """Appends a tag that nobody draws."""
-        self.history.add([*self.history.trailing_ids, *self.history.encoded(tag)], origin)
+        self.history.add([*self.history.trailing_ids, *ids], origin)
         return self.step_event(tag, len(self.history.ids))
 
     def step_event(self, event: Tag, end: int) -> Change:
         """Steps by the next event, which ends at `end`. Raises ValueError if it may not occur."""
         history, begin, before = self.history, self.begin, self.history.state
         history.step(event, begin)
-        self._parser.last = event.terminal
+        self._parser.last, self._parser.inside = event.terminal, history.open
         terminal = history.dialect.table.terminals.get(event.terminal)
         if terminal is None or event.terminal == TEXT:
             if self.block is not None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import mypt_spec
 from mypt_infer.run_format import format_of
 from mypt_spec.bodies.tagged import Types
-from mypt_spec.encoder import run_ids, trail_ids
+from mypt_spec.encoder import Mask, run_ids, trail_ids
 from mypt_spec.episode import Event
 from mypt_spec.states import before_tag, open_blocks
 
@@ -109,9 +109,10 @@ class History:
         last = self.ids[-1] if self.ids else None
         return trail_ids(last, self.dialect.table, self.dialect.tokenizer)
 
-    def encoded(self, event: Event) -> list[int]:
-        """Returns the ids of an event, without what `trailing_ids` is after it."""
-        return run_ids([event], self.open, self.dialect.table, self.dialect.tokenizer)[0]
+    def encoded(self, events: Sequence[Event]) -> list[list[int]]:
+        """Returns the ids of events that nobody draws, without `trailing_ids` after them."""
+        table, kinds = self.dialect.table, self.format.thinking
+        return run_ids(events, self.open, table, self.dialect.tokenizer, Mask(prompted=kinds))
 
     def step(self, event: Event, begin: int) -> None:
         """Steps by an event that begins at index `begin`. Raises ValueError if it may not occur."""

@@ -59,7 +59,7 @@ TurnEnd(reason='stop', sampled=19, message='')
 <myPT_eot>
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 
 from mypt_infer.controller import events
 from mypt_infer.controller.allowed import Allowed
@@ -110,12 +110,11 @@ class Turn:
                 if self._calls.pending:
                     yield from self._result()
                 else:
-                    yield from self._insert(self._allowed.header(), INJECTED)
-                    if thought := self._allowed.prompted():
-                        yield from self._insert(thought, INJECTED)
+                    yield from self._insert([self._allowed.header()], INJECTED)
+                    yield from self._insert(self._allowed.prompted(), INJECTED)
                 continue
             elif forced := self._allowed.forced(self._draft):
-                yield from self._insert(forced, FORCED)
+                yield from self._insert([forced], FORCED)
                 continue
             block = self._draft.block
             calling = block is not None and block.kind in self._format.calls
@@ -178,7 +177,7 @@ class Turn:
                 yield events.Notice(
                     f"the model ended its turn while thinking; {label} was put in, and it goes on"
                 )
-            yield from self._insert(instead, FORCED)
+            yield from self._insert([instead], FORCED)
             return False
         if name not in writable:
             expected = " or ".join(self._table.describe(writable))
@@ -190,11 +189,12 @@ class Turn:
             self._draft.note(piece.end)
         return True
 
-    def _insert(self, name: str, origin: str) -> events.Steps:
-        """Writes a tag that is not the model's choice."""
-        tag = Tag(name, self._table.terminals[name].spell())
-        yield from self._tag_events(tag, self._draft.write_tag(tag, origin))
-        if not self._ended:
+    def _insert(self, names: Sequence[str], origin: str) -> events.Steps:
+        """Writes tags that are not the model's choice."""
+        tags = [Tag(name, self._table.terminals[name].spell()) for name in names]
+        for tag, ids in zip(tags, self.history.encoded(tags), strict=True):
+            yield from self._tag_events(tag, self._draft.write_tag(tag, ids, origin))
+        if names and not self._ended:
             self._draft.note()
 
     def _tag_events(self, event: Tag, change: Change) -> events.Steps:
