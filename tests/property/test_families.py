@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 
 import mypt.own_format.check
-from mypt_infer.controller import Script
-from mypt_infer.controller.events import TurnEnd
-from mypt_infer.toolbox import Toolbox
 from mypt_lint.check.checker import Checker
 from mypt_lint.derive import proof
 from mypt_lint.derive.conversations import conversation, with_counted_ids
@@ -30,17 +27,11 @@ from tests.support.examples import either
 from tests.support.families import ALL, Family, is_legal
 from tests.support.fast_paths import assert_same_ids, assert_sound
 from tests.support.maker import Record
-from tests.support.scripted import check_legal, ids_of, run_turn
 
 # Each column is in one of these.
 _FEWEST = "gemma4 smollm2 llama3.1 gemma3 mistral-v1 deepseek-v3 phi3 deepseek-v3.1 glm4 tulu3"
 FEWEST = either(tuple(_FEWEST.split()), tuple(ALL))
 SOME = pytest.mark.parametrize("family", [ALL[name] for name in FEWEST], ids=FEWEST)
-# In which an answer begins in a thought.
-THINKING = (
-    "deepseek-r1", "deepseek-v3.2", "deepseek-v4", "glm4.5", "glm5", "glm5.2", "kimi-k2-thinking", "kimi-k2.7", "minimax-m2", "minimax-m2.5", "minimax-m2.7", "nemotron3",
-    "olmo3-think", "qwen3-thinking", "qwen3.5", "qwen3.6", "qwen3.8",
-)  # fmt: skip
 # Of each type, with all that TypeScript says of it.
 SCHEMA: Record = {
     "type": "object",
@@ -194,27 +185,6 @@ def slow(options: Options) -> Encoder:
     encoder = Encoder(options)
     encoder.chats = encoder.templates = None
     return encoder
-
-
-@SOME
-def test_a_chat_goes_on(family: Family) -> None:
-    d = family.dialect
-    closer = d.table.closers.get(d.adapter.paths["answer"][0])
-    end = closer.bare.strip("\n") if closer else "<|user|>"
-    lead = ids_of("Hm.</think>", d) if family.name in THINKING else []
-    said = [
-        [*lead, *d.tokenizer.encode(text), d.table.special[end]] for text in ("Four.", "\nFive. ")
-    ]
-    controller, events = run_turn(said[0], Toolbox([]), family.name, text="2+2?")
-    controller.source = Script(said[1])
-    events += controller.say("One more?")
-    check_legal(controller)
-    assert [e.reason for e in events if isinstance(e, TurnEnd)] == ["stop", "stop"]
-    answers = [m["content"] for m in controller.record()["messages"] if m["role"] == "assistant"]
-    opener = d.table.openers[d.adapter.paths["answer"][0]]
-    second = opener.stripped("\nFive. ".removeprefix(opener.prefix))
-    assert answers == ["Four.", second]
-    assert controller.answer()["content"] == answers[1]
 
 
 @pytest.mark.extra("llm_router_utils")
