@@ -251,7 +251,8 @@ def _tokens(name: str, shape: Shape, special: frozenset[str]) -> str:
                     tags = {"function": [*body.function], "argument": [*body.argument]}
                     row |= {"tags": tags | _given(python=body.python, wrap=[*body.wrap])}
                 elif isinstance(body, Keywords):
-                    row |= {"keywords": {"calls": [*body.calls]} | _given(quote=body.end)}
+                    row |= {"keywords": {"calls": [*body.calls]}}
+                    row["keywords"] |= _given(quote=body.end, escapes=body.escapes)
                 elif isinstance(body, BareKeys):
                     row |= {"bare_keys": {"quote": body.end, "null": body.null}}
             row |= {"body": (body := shape.tools.body)} if piece == "tools" else {}

@@ -368,9 +368,10 @@ def _bodies(text: str) -> Iterator[tuple[str, str]]:
         yield BareKeys(*match.groups()), match[0]
     if match := _KEYWORDS.search(text):
         calls = ("[", ", ", "]") if match[1] else ("", "\n", "")
-        keywords = Keywords(calls, match[2] * (match[3] == "None"))
-        written = list_text([Call("find_it", _ARGUMENTS)], _NO_TAG, keywords)
-        yield from [(keywords, written)] * (written in text)
+        for escapes in (False, True):
+            keywords = Keywords(calls, match[2] * (escapes or match[3] == "None"), escapes)
+            written = list_text([Call("find_it", _ARGUMENTS)], _NO_TAG, keywords)
+            yield from [(keywords, written)] * (written in text)
 
 
 def _body(text: str) -> str:

@@ -142,7 +142,8 @@ class Keywords(BareKeys):
 
     `calls` is what is before the first call, between two, and after the last. Values are JSON; with
     a `quote`, it is around strings, in which nothing is escaped, objects are JSON, and all other
-    values are Python's. A quote ends a string where an argument may end.
+    values are Python's. A quote ends a string where an argument may end. If it `escapes`, quotes,
+    line ends and backslashes in a string have a backslash before, and arrays are JSON, too.
 
     >>> keywords = Keywords(["[", ", ", "]"], quote="'")
     >>> keywords.write([{"name": "f", "arguments": {"city": "Oslo", "all": True}}])
@@ -152,17 +153,20 @@ class Keywords(BareKeys):
     """
 
     calls: tuple[str, ...]
+    escapes: bool
     names: re.Pattern[str]  # of functions and arguments
 
-    def __new__(cls, calls: Iterable[str], quote: str = "") -> Self:
+    def __new__(cls, calls: Iterable[str], quote: str = "", escapes: bool = False) -> Self:
         """Returns the body with these texts."""
         body = str.__new__(cls, "keywords")
-        body.calls, body.end, body.marks, body.wrap = (*calls,), quote, (quote,) * len(quote), ()
+        body.calls, body.end, body.escapes, body.wrap = (*calls,), quote, escapes, ()
+        body.marks = () if escapes or not quote else (quote,)
         body.names = re.compile(r"""[^\s()=,:'"\[\]{}]+""")
         key, edge = body.names.pattern, re.escape(quote)
         before, between, after = map(re.escape, body.calls)
         ends = rf"(?:, (?={key}=)|(?=\)))"  # an argument
-        text = f"{edge}(?P<text>.*?){edge}(?={ends})|" if quote else "(?P<text>(?!))|"
+        inside = rf"(?:[^\\\r\n{edge}]|\\[\\nr{edge}])*" if escapes else ".*?"
+        text = f"{edge}(?P<text>{inside}){edge}(?={ends})|" if quote else "(?P<text>(?!))|"
         value = rf"(?:{text}(?P<value>(?:{_STRING}|[^'\"()=])+?)){ends}"
         body.pattern = re.compile(
             rf"(?:\A{before}|(?P<next>\){between}))(?P<name>{key})\(|(?P<key>{key})={value}|\){after}\Z",
@@ -171,7 +175,7 @@ class Keywords(BareKeys):
         return body
 
     def __getnewargs__(self) -> Any:
-        return self.calls, self.end
+        return self.calls, self.end, self.escapes
 
     def write(self, value: Any) -> str:
         """Returns the text of calls: objects with a name and arguments."""
@@ -184,8 +188,11 @@ class Keywords(BareKeys):
 
     def value_text(self, value: Any) -> str:
         """Returns the text of an argument."""
-        if not self.end or isinstance(value, Mapping):
+        if not self.end or isinstance(value, (Mapping, list) if self.escapes else Mapping):
             return json.dumps(value, ensure_ascii=False)
+        if self.escapes and isinstance(value, str):
+            value = re.sub(rf"[\\{self.end}]", r"\\\g<0>", value)
+            value = value.replace("\n", "\\n").replace("\r", "\\r")
         return f"{self.end}{value}{self.end}" if isinstance(value, str) else str(value)
 
     def read(self, text: str) -> Any:
@@ -213,10 +220,11 @@ class Keywords(BareKeys):
             call = f'{{"name": {json.dumps(token["name"])}, "arguments": {{'
             return "}}, " * (token["next"] is not None) + call if token["name"] else "}}"
         if text is not None:
+            text = re.sub(r"\\(.)", _unescaped, text) if self.escapes else text
             value = json.dumps(text, ensure_ascii=False)
-        elif self.end and value[0] in "'\"" and self.end in value[1:-1]:
+        elif self.end and not self.escapes and value[0] in "'\"" and self.end in value[1:-1]:
             raise Fault("MYP001", _NO_VALUE, token.start())
-        elif self.end and value[0] != "{":
+        elif self.end and value[0] not in ("{[" if self.escapes else "{"):
             value = _PYTHON.sub(_as_json, value)
         return f"{json.dumps(token['key'])}: {value}{', ' * token[0].endswith(', ')}"
 
@@ -239,6 +247,10 @@ def _in_json(match: re.Match[str]) -> str:
     kind = match.lastgroup or ""
     text = "null" if kind == "null" else json.dumps(match[kind], ensure_ascii=False)
     return text + ":" * (kind == "key")
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return {"n": "\n", "r": "\r"}.get(match[1], match[1])
 
 
 def _as_json(match: re.Match[str]) -> str:

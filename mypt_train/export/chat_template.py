@@ -29,7 +29,6 @@ from mypt_spec.table import TOOL_TAGS
 from mypt_spec.templates.sandbox import ToolTemplate
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
-from mypt_train.export.tokenizer_file import ExportError
 
 _PROGRAM = Path(__file__).parent / "chat.jinja"
 JSON_TEXT = _PROGRAM.with_name("json_text.jinja")
@@ -91,8 +90,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
     """Returns what the program asks of the layout, and of the blocks in it."""
     table, paths, bare = dialect.table, layout.paths, dialect.table.tagged
     tags = bare if isinstance(bare, Tags) else USUAL
-    if isinstance(bare, Keywords):
-        raise ExportError(f"{table.name}: no exported template writes calls as those of Python")
+    listed = bare if isinstance(bare, Keywords) else Keywords(["[", ", ", "]"])
     heads = {*paths, *["system"] * bool(layout.system.question)}
     names: list[str] = [r for r in ("system", "developer", "user") if r in heads]
     names += (
@@ -118,6 +116,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
             list(tags.types),
             tags.none,
         ],
+        "listed": [*listed.calls, listed.end, int(listed.escapes)],
         "bare_keys": [bare.end, bare.null] if bare == "bare_keys" else [],
         "each_tool": bool(getattr(opener and opener.body, "each", False)),
         "repeated": {kind: t.name for kind, t in table.between.items()},

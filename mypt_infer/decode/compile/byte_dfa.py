@@ -254,7 +254,7 @@ def _characters(step: npt.NDArray[np.int32], state: int, cut: str, pending: dict
 _SHORT = b'"\\nrtfb'
 # Characters with short escapes: `\u000a`, for example, is not canonical.
 _HAS_SHORT = {0x0A, 0x0D, 0x09, 0x0C, 0x08}
-QUOTE, _APOSTROPHE = b"\"'"
+QUOTE = ord('"')
 
 
 @cached_by(lambda forbidden: forbidden, 8 << 20)
@@ -298,14 +298,20 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     return _closed("string", step, bytes([QUOTE]))
 
 
-@cached_by(lambda forbidden: forbidden, 8 << 20)
-def python_string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
-    """Returns the automaton of the inside of a string in single quotes, as `repr` writes most."""
-    leaf = string_dfa(forbidden)
+@cached_by(lambda forbidden, quote="": (forbidden, quote), 8 << 20)
+def python_string_dfa(forbidden: tuple[str, ...], quote: str = "") -> ByteDfa:
+    """Returns the automaton of the inside of a string in single quotes, as `repr` writes most.
+
+    If it is in a `quote`, that and backslashes and line ends are escaped, and nothing else.
+    """
+    leaf, end = string_dfa(forbidden), ord(quote or "'")
     step = leaf.step.copy()
-    step[:, [QUOTE, _APOSTROPHE]] = step[:, [_APOSTROPHE, QUOTE]]
-    step[step[0, ord("\\")], [*b"'ubf"]] = DEAD
-    return _closed("python string", step, bytes([_APOSTROPHE]))
+    step[:, [QUOTE, end]] = step[:, [end, QUOTE]]
+    step[step[0, ord("\\")], [*(b"utbf" if quote else b"'ubf")]] = DEAD
+    if quote:
+        plain = [byte for byte in range(0x20) if byte not in b"\r\n"]
+        step[np.flatnonzero(step[:, 0x20] >= 0)[:, None], plain] = 0
+    return _closed(f"python string {quote}", step, bytes([end]))
 
 
 def _closed(name: str, step: npt.NDArray[np.int32], ends: bytes) -> ByteDfa:

@@ -109,9 +109,10 @@ class Bodies:
             style = style._replace(words=PYTHON_WORDS if kind.python else JSON_WORDS)
         elif isinstance(kind, Keywords):
             if kind.end:
-                self.members = style._replace(string=others[0])
-                style = Style(others[1], "'", PYTHON_WORDS, lambda key: f"{key!r}: ", repr)
-                self.items, style = style, style._replace(string=self.string, quote=kind.end)
+                self.items = self.members = style._replace(string=others[0])
+                style = Style(self.string, kind.end, PYTHON_WORDS, lambda key: f"{key!r}: ", repr)
+                if not kind.escapes:  # Python's strings
+                    self.items = style._replace(string=others[1], quote="'")
             style = style._replace(key=lambda key: f"{key}=", text=kind.value_text)
         elif isinstance(kind, BareKeys):
             words = (*JSON_WORDS[:2], kind.null)
@@ -438,6 +439,8 @@ def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
         numbers = [number_dfa(fraction=fraction, ends=after) for fraction in (False, True)]
         leaves = [string_dfa(no), *numbers]
         if isinstance(kind, Keywords) and kind.end:
+            if kind.escapes:
+                return [python_string_dfa(no, kind.end), *numbers, leaves[0]]
             return [value_dfa(no, kind, kind.end), *numbers, leaves[0], python_string_dfa(no)]
         if isinstance(kind, BareKeys) and kind.end:  # answers may be JSON
             return [value_dfa(no, kind, kind.end), *leaves[1:], leaves[0]]

@@ -6,6 +6,7 @@ import json
 import pickle
 from typing import Any
 
+import jinja2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,10 +29,12 @@ from tests.support import vocabulary
 from tests.support.build import assistant, call, calls, chat, function, lines, tool, user
 from tests.support.fast_paths import assert_same_ids
 
-LFM, OLMO = mypt_spec.dialect("lfm2.5"), mypt_spec.dialect("olmo3")
-PYTHON, JSON = (d.table.openers["tool_call"].body for d in (LFM, OLMO))
+LFM, OLMO, ESCAPING = map(mypt_spec.dialect, ("lfm2.5", "olmo3", "lfm2"))
+PYTHON, JSON, ESCAPED = (d.table.openers["tool_call"].body for d in (LFM, OLMO, ESCAPING))
 BODIES = [
-    Keywords(texts, q) for texts in (["[", ", ", "]"], ["", "\n", ""]) for q in ("'", '"', "")
+    Keywords(texts, q, escapes)
+    for texts in (["[", ", ", "]"], ["", "\n", ""])
+    for q, escapes in (("'", False), ('"', False), ("", False), ("'", True), ('"', True))
 ]
 SCHEMA = {
     "q": {"type": "string"},
@@ -69,6 +72,7 @@ def test_values_come_back_from_their_text(some: list[dict[str, Any]], body: Keyw
     """Unless a quote in a string ends an argument, which `is_sayable` says of each argument."""
     text, arguments = body.write(some), [a for c in some for a in c["arguments"].items()]
     odd = [value for key, value in arguments if not body.is_sayable({key: value})]
+    assert not (odd and body.escapes)
     for value in odd:
         assert f"{body.end})" in f"{value})" or f"{body.end}, " in value
     if odd:
@@ -106,6 +110,11 @@ def test_any_text_is_read_or_refused(text: str, body: Keywords) -> None:
         (PYTHON, "[]", "MYP304"),
         (PYTHON, "[f(a=1, a=2)]", "MYP004"),
         (PYTHON, "[f(a=NaN)]", "MYP005"),
+        (ESCAPED, "[f(a='it\\'s \\\\', b=[1, null], c=True)]", ""),
+        (ESCAPED, '[f(a="it\'s")]', "MYP308"),
+        (ESCAPED, "[f(a='it's')]", "MYP304"),
+        (ESCAPED, "[f(a='\\d')]", "MYP304"),
+        (ESCAPED, "[f(a=[None])]", "MYP304"),
         (JSON, 'f(a="x")\ng()', ""),
         (JSON, "f(a= 1)", "MYP308"),
         (JSON, "f(a=True)", "MYP304"),
@@ -122,6 +131,7 @@ def test_other_writings_are_findings(body: str, text: str, code: str) -> None:
     ("d", "text"),
     [
         (LFM, """[f(q='a "b"', n=5, some=['it', True, {}], at={"x": [null]}), ff()]"""),
+        (ESCAPING, """[f(q='a "b"', n=5, some=["it", true, {}], at={"x": [null]}), ff()]"""),
         (OLMO, 'f(q="a \\"b\\"", n=5, some=["it", true, {}], at={"x": [null]})\nff()'),
     ],
 )
@@ -182,6 +192,11 @@ def test_ids_of_calls_come_back_from_records() -> None:
              "[f(q='a', some=[\"a\"])]", "[f(q='a', some=['\\d'])]", "[ff(a=1)]", "[]", "[f(q='a' n=1)]"],
         ),
         (
+            "lfm2", "<|tool_call_start|>",
+            ["""[f(q='a "b"\\n\\'\\\\\t', n=None, some=["i'", true, {}], at={"x": [null]}), ff()]"""],
+            ["[f(q='\n')]", "[f(q='\\t')]", '[f(q="a")]', "[f(q='a', n=null)]", "[f(q='a', some=['a'])]", "[f(q='a', some=[True])]"],
+        ),
+        (
             "olmo3", "<function_calls>",
             ['f(q="a \\"b\\"", n=null, some=["i", true, {}], at={"x": [null]})\nff()', "ff()\nff()"],
             ["f()", "f(q='a')", 'f(q="a", n=None)', "ff(), ff()", "[ff()]", "ff()\n\n"],
@@ -217,14 +232,39 @@ def test_tools_that_no_call_can_say_are_refused(schema: dict[str, Any]) -> None:
 
 
 def test_exports_are_refused_by_name() -> None:
-    exports = (
-        lambda: answers(LFM, ["<|im_end|>"]),
-        lambda: response_template(LFM),
-        lambda: chat_template(LFM),
-    )
-    for export in exports:
+    for export in (lambda: answers(LFM, ["<|im_end|>"]), lambda: response_template(LFM)):
         with pytest.raises(ExportError, match=r"lfm2\.5: .*calls"):
             export()
+
+
+@pytest.mark.parametrize("d", [LFM, OLMO, ESCAPING])
+def test_the_exported_template_writes_calls(d: mypt_spec.Dialect) -> None:
+    """Or refuses them, as the format does."""
+    rendering = pytest.importorskip("transformers.utils.chat_template_utils")
+    values = [
+        "it's",
+        "a', b",
+        "a\\\n\r",
+        "')",
+        "', b=1",
+        "<think>",
+        "'",
+        2.5,
+        None,
+        ["it's", {"a": [True]}],
+    ]
+    for value in [*values, ARGUMENTS]:
+        row = record(value if isinstance(value, dict) else {"q": value})
+        del row["tools"]
+        episode, findings = d.check(row)
+        text = d.serialize(episode) if episode and not findings else None
+        try:
+            rendered = rendering.render_jinja_template(
+                [row["messages"]], chat_template=chat_template(d)
+            )
+            assert rendered[0][0] == text
+        except jinja2.TemplateError:
+            assert text is None
 
 
 def test_the_fast_path_writes_the_same() -> None:
@@ -247,6 +287,7 @@ def test_the_fast_path_writes_the_same() -> None:
         ('body = "keywords"', 'body = "call"', '"keywords" is for a block of the body keywords'),
         ('["[", ", ", "]"]', '["[", "]"]', "must be three texts"),
         ("quote = \"'\"", 'quote = "x"', "\"quote\" must be"),
+        ("quote = \"'\"", "quote = \"'\", escapes = 1", "\"escapes\" must be true or false"),
     ],
 )  # fmt: skip
 def test_columns_that_mean_nothing_are_refused(old: str, new: str, message: str) -> None:
