@@ -37,6 +37,7 @@ FOLDERS = 8  # formats and families that are kept at most
 _PROVED, _FAMILY, _SUM = "PROVED.txt", "FAMILY.txt", "SHA256.txt"
 _HOUR = 3600  # seconds
 _CONVERSATIONS = 10  # of each level, to recognize a family
+_FEWEST = 3  # chats that are equal
 
 
 def dialect_of_model(
@@ -86,9 +87,12 @@ def _family(source: ModelFolder) -> str:
     names = sorted({*mypt_spec.dialects(), *families()} - {*detectable_dialects()})
     with Renderings(source) as render:
         names = with_tags(names, render.text(chat("Hi", "Yes")) or "")
-        counts = {name: _count(mypt_spec.dialect(name), render) for name in names}
-    best = [name for name in names if counts[name] == max(counts.values()) > 0]
-    return either(best) if best else ""
+        for says_less in (False, True):
+            counts = {name: _count(mypt_spec.dialect(name), render, says_less) for name in names}
+            most, left_out = max(counts.values(), default=(0, ()))
+            if best := [name for name in names if counts[name][0] == most > 0]:
+                return either(best) + f", but leaves out {' and '.join(left_out)}" * bool(left_out)
+    return ""
 
 
 def report_family(source: ModelFolder, say: Callable[[str], None]) -> None:
@@ -98,15 +102,22 @@ def report_family(source: ModelFolder, say: Callable[[str], None]) -> None:
             say(f"the chat template writes the same text as --dialect {name}")
 
 
-def _count(dialect: Dialect, render: Renderings) -> int:
-    """Returns how many conversations are equal; 0 if one differs, or few chats are taken."""
-    count = 0
+def _count(
+    dialect: Dialect, render: Renderings, says_less: bool = False
+) -> tuple[int, tuple[str, ...]]:
+    """Returns how many conversations are equal, and what the template leaves out of them.
+
+    The count is 0 if one differs, or few chats are taken of those that a format could take.
+    """
+    count, left_out = 0, set[str]()
     for name in LEVELS:
-        level = prove(dialect, render, Level(name), range(_CONVERSATIONS))
-        if level.unequal or (not count and level.equal < _CONVERSATIONS / 2):
-            return 0
+        seeds = range(_CONVERSATIONS)
+        level = prove(dialect, render, Level(name), seeds, says_less=says_less)
+        if level.unequal or (not count and level.equal < max(_FEWEST, level.refused.total())):
+            return 0, ()
         count += level.equal
-    return count
+        left_out |= level.left_out
+    return count, (*sorted(left_out, reverse=True),)
 
 
 def _format_of(model: Path, say: Callable[[str], None]) -> str:

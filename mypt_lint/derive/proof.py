@@ -8,7 +8,7 @@ from typing import Any
 
 from mypt_lint.derive.conversations import conversation, is_blank, with_counted_ids
 from mypt_lint.derive.probe import Renderings
-from mypt_lint.template.align import Aligned
+from mypt_lint.template.align import NAME, THOUGHT, Aligned
 from mypt_lint.template.formats import losses
 from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect, Episode
@@ -28,7 +28,8 @@ class Level:
 
     `equal` counts conversations, `refused` those that the format refuses, by the reason, and
     `excused` those of them that no format could take. `differs` says how the smallest conversation
-    differs, with the conversation. `why` is the reason why nothing was learned.
+    differs, with the conversation. `why` is the reason why nothing was learned. `left_out` are the
+    texts that only the format writes, where that is allowed.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Level:
     refused: Counter[str] = field(default_factory=Counter)
     excused: Counter[str] = field(default_factory=Counter)
     differs: tuple[str, dict[str, Any]] | None = None
+    left_out: set[str] = field(default_factory=set)
 
     @property
     def count(self) -> int:
@@ -65,13 +67,15 @@ class Level:
 
 def prove(
     dialect: Dialect, render: Renderings, level: Level, seeds: range,
-    model: ModelFolder | None = None, blanks: float = 0.03,
+    model: ModelFolder | None = None, blanks: float = 0.03, says_less: bool = False,
 ) -> Level:  # fmt: skip
     """Returns a level with what is proved of it on conversations with these seeds.
 
     Those that both refuse do not count. Blank texts, and texts that the template leaves out, are
     excused if the format refuses them. Conversations for which the template's prompt ends the turn
-    of the model count as refused: the format has no such prompt. `model` has the vocabulary.
+    of the model count as refused: the format has no such prompt. `model` has the vocabulary. If the
+    template `says_less`, it may leave out what models write: thoughts, which are then compared
+    without, and calls, with which nothing is.
     """
     for seed in range(seeds[0], seeds[0] + 3 * len(seeds)):
         if level.count == len(seeds):
@@ -83,6 +87,9 @@ def prove(
         record_options = options | ({render.day[0]: render.day[2]} if clock == "later" else {})
         record |= {KEY: record_options} if record_options else {}
         theirs = render.text(messages, tools, clock=clock, **options)
+        placed = render.aligned(messages, tools, **options) if says_less else None
+        if placed and dialect.table.kinds("thought"):
+            record |= {"messages": (messages := _without_thoughts(messages, placed, level))}
         try:
             whole = _episode(dialect, record)
             episode = official(whole, dialect.table)
@@ -103,6 +110,10 @@ def prove(
         ours = _prompt(dialect, whole)
         closer = dialect.table.closers.get(episode.messages[-1].role)
         is_over = closer and closer.bare.strip() and prompt.rstrip().endswith(closer.bare.strip())
+        if how and placed and any(leaf.kind == NAME for leaf in placed.missing):
+            level.left_out.add("calls")
+            level.excused["calls that the template leaves out"] += 1
+            continue
         if not how and is_over and prompt != ours:
             ours = _begun(dialect, record | {"messages": messages[:-1]})
         if not how and is_over and prompt != ours:
@@ -118,6 +129,19 @@ def prove(
         if how and (level.differs is None or len(repr(record)) < len(repr(level.differs[1]))):
             level.differs = how, record
     return level
+
+
+def _without_thoughts(
+    messages: list[dict[str, Any]], placed: Aligned, level: Level
+) -> list[dict[str, Any]]:
+    """Returns messages without the thoughts of the last turn that the template leaves out."""
+    last = max(i for i, message in enumerate(messages) if message["role"] == "user")
+    places = {f.message for f in placed.missing if f.kind == THOUGHT and f.message > last}
+    level.left_out |= {"thoughts"} if places else set()
+    return [
+        {k: v for k, v in m.items() if k != "reasoning_content" or i not in places}
+        for i, m in enumerate(messages)
+    ]
 
 
 def _options(dialect: Dialect, seed: int, day: str) -> dict[str, Any]:

