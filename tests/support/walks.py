@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import count
 from typing import NamedTuple
@@ -28,6 +28,12 @@ TOOLS = [
 SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
 THINK = (None, 1, 6)  # budgets of thoughts
 SPARE = 64  # so many budgets of answers, from the least on
+
+
+def in_order(arguments: Iterable[str]) -> list[str]:
+    """Returns the names of arguments in the order of their schema, which is one for all tools."""
+    order = [name for schema in SCHEMAS.values() for name in schema["properties"]]
+    return sorted(arguments, key=order.index)
 
 
 class Walk(NamedTuple):
