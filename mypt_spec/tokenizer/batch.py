@@ -119,6 +119,8 @@ class _Simple:
         data = joined.encode()
         chars = np.frombuffer(data, np.uint8)
         low = chars <= ord(" ")  # white space, control characters, and BETWEEN
+        if self.encoding._pat_str != PLAIN[GPT2_PATTERN]:  # in others, line ends are apart
+            low &= (chars != ord("\n")) & (chars != ord("\r"))
         blank = low & (chars != ord(BETWEEN))
         places = np.flatnonzero(blank[:-2] & blank[1:-1] & low[2:]).tolist()
         places += [len(data)] if blank[-2:].sum() == 2 else []
@@ -135,12 +137,14 @@ class _Simple:
 def _wide_spaces(data: bytes) -> npt.NDArray[np.int64]:
     """Returns the places of white space of two or three bytes; a regular expression is slow."""
     chars = np.frombuffer(data + b"\0\0", np.uint8)
-    first, second, third = chars[:-2], chars[1:-1], chars[2:]
+    places = np.flatnonzero((chars == 0xC2) | (chars >= 0xE1) & (chars <= 0xE3))
+    first, second, third = chars[places], chars[places + 1], chars[places + 2]
     of_two = (first == 0xC2) & ((second == 0x85) | (second == 0xA0))
     general = (third <= 0x8A) | (third == 0xA8) | (third == 0xA9) | (third == 0xAF)
     general = (second == 0x80) & general | (second == 0x81) & (third == 0x9F)
     others = (first == 0xE1) & (second == 0x9A) | (first == 0xE3) & (second == 0x80)
-    return np.flatnonzero(of_two | (first == 0xE2) & general | others & (third == 0x80))
+    is_wide = of_two | (first == 0xE2) & general | others & (third == 0x80)
+    return np.extract(is_wide, places)
 
 
 _simple = cache(_Simple)

@@ -189,28 +189,24 @@ class Tokenizer:
             cuts = {i: ["", part, ""] for i, part in enumerate(parts) if BETWEEN in part}
             joined = BETWEEN.join("" if i in cuts else part for i, part in enumerate(parts))
         cuts |= {i: quick.cut(parts[i]) for i in quick.doubtful(joined)}
-        is_alone = np.zeros(len(parts), bool)
+        alone: list[int] = []
+        held = np.zeros(len(parts), np.int64)  # ids of such pieces; each has a place in `joined`
         if cuts:
-            strings = [cuts.get(i) or [part] for i, part in enumerate(parts)]
-            sizes = np.array([*map(len, strings)], np.int64)
-            counts = np.add.reduceat(sizes, np.cumsum([0, *counts[:-1]], dtype=np.int64)).tolist()
-            is_alone = np.array([n % 2 > 0 for size in sizes.tolist() for n in range(size)])
-            parts = [*itertools.chain.from_iterable(strings)]
-            joined = BETWEEN.join(itertools.compress(parts, ~is_alone))
+            parts, ids_of = [*parts], cache(self._text.part_ids)
+            for i, (text, *pieces) in sorted(cuts.items()):
+                for piece, after in zip(pieces[::2], pieces[1::2], strict=True):
+                    alone += (piece_ids := ids_of(piece))
+                    held[i] += len(piece_ids)
+                    text += BETWEEN * len(piece_ids) + after
+                parts[i] = text
+            joined = BETWEEN.join(parts)
         encoded = quick.encode(joined)
-        ends = np.append(np.flatnonzero(encoded == between), len(encoded))
-        lengths = np.empty(len(parts), np.int64)
-        lengths[~is_alone] = np.diff(ends, prepend=-1)[: np.count_nonzero(~is_alone)] - 1
-        ids = encoded[encoded != between]
-        if cuts and (alone := [*itertools.compress(parts, is_alone)]):
-            ids_of = {text: self._text.part_ids(text) for text in {*alone}}
-            lengths[is_alone] = [len(ids_of[text]) for text in alone]
-            places, others = np.repeat(is_alone, lengths), ids
-            ids = np.empty(len(places), np.uint32)
-            ids[~places] = others
-            ids[places] = [i for text in alone for i in ids_of[text]]
-        ends = np.append(0, np.cumsum(lengths))[np.append(0, np.cumsum(counts, dtype=np.int64))]
-        lengths = np.diff(ends)
+        ends = np.flatnonzero(encoded == between)[np.cumsum(held + 1)[:-1] - 1]
+        ids = np.delete(encoded, ends)
+        if alone:
+            ids[ids == between] = alone
+        ends = np.append(ends - np.arange(len(ends)), len(ids))
+        lengths = np.diff(ends[np.cumsum(counts, dtype=np.int64) - 1], prepend=0)
         # One of them is encoded by itself too: a release of a library may have a fault that no test
         # here has seen.
         if texts:
