@@ -53,7 +53,7 @@ def engine_for(
     if pattern not in SCHEMES:
         return None
     _met[base.name] += size
-    pays = pattern != GPT2_PATTERN and _met[base.name] >= _WORTH * base.n_vocab
+    pays = _met[base.name] >= _WORTH * base.n_vocab
     return (engine if pays or base.name == GPT2 else _simple)(base, between, pattern)
 
 
@@ -75,14 +75,17 @@ def engine(base: tiktoken.Encoding, between: int, pattern: str) -> _Simple | _Gi
 def _joined(base: tiktoken.Encoding) -> bool:
     """Returns whether each token comes of joining others; gigatoken can hold no other.
 
-    tiktoken takes a piece that is a token whole. Before a byte that no text has it joins.
+    tiktoken takes a piece that is a token whole. Before a byte that is in no other token it joins.
     """
-    ranks, last = base._mergeable_ranks, b"\xff"
+    ranks = base._mergeable_ranks
+    long = [(token, i) for token, i in ranks.items() if len(token) > 1]
+    inside = {*b"".join(token for token, _ in long)}
+    last = next((token for token in ranks if len(token) == 1 and token[0] not in inside), b"")
     join = base._core_bpe.encode_single_piece
-    return all(bytes([byte]) in ranks for byte in range(256)) and all(
-        join(token + last) == [i, ranks[last]] and last not in token
-        for token, i in ranks.items()
-        if len(token) > 1
+    return (
+        last != b""
+        and all(bytes([byte]) in ranks for byte in inside)
+        and all(join(token + last) == [i, ranks[last]] for token, i in long)
     )
 
 
@@ -157,6 +160,9 @@ class _Giga:
 
     def __init__(self, base: tiktoken.Encoding, between: int, pattern: str) -> None:
         ranks = sorted(base._mergeable_ranks.items(), key=lambda item: item[1])
+        # gigatoken needs a token for each byte; no text comes here that has one without an id.
+        bytes_ = {bytes([byte]): 0 for byte in range(256)}
+        ranks += [item for item in bytes_.items() if item[0] not in base._mergeable_ranks]
         self.vocabulary = write_ranks({token: i for i, (token, _) in enumerate(ranks)})
         self.special, self.scheme = {BETWEEN: len(ranks)}, SCHEMES[pattern]
         self.ids = np.array([*(i for _, i in ranks), between], np.uint32)

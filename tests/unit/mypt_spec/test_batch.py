@@ -67,10 +67,20 @@ def test_ranks_with_gaps() -> None:
     assert engine.encode("abc\0b").tolist() == [512, 198, 1000, 196]
 
 
-@pytest.mark.parametrize("token", [b"abc", b"\xffb"])
-def test_a_token_that_no_others_make_is_for_the_other(token: bytes) -> None:
-    """gigatoken would stop the process."""
-    base = of(BYTES | {token: 256}, batch.QWEN2)
+def test_a_byte_without_a_token_is_in_no_text() -> None:
+    lacks = (b"\0", b"z", b"\xff")
+    base = of({token: i for token, i in BYTES.items() if token not in lacks} | {b"ab": 300})
+    engine = batch.engine(base, 1000, GPT2_PATTERN)
+    assert engine.library == "gigatoken"
+    assert engine.encode("abc\0b").tolist() == [300, 99, 1000, 98]
+
+
+@pytest.mark.parametrize("more", [{b"abc": 256}, {bytes([i, i]): 256 + i for i in range(256)}])
+def test_tokens_that_are_not_proved_to_be_made_of_others_are_for_tiktoken(
+    more: dict[bytes, int],
+) -> None:
+    """gigatoken would stop the process. To prove it takes a byte that no long token has."""
+    base = of(BYTES | more, batch.QWEN2)
     engine = batch.engine(base, 1000, batch.QWEN2)
     assert engine.library == "tiktoken"
     assert engine.encode("abc").tolist() == base.encode_ordinary("abc")
@@ -132,11 +142,14 @@ def test_every_character_of_gpt2(fresh: Tokenizer) -> None:
     assert ids.tolist() == [i for one in each for i in one]
 
 
-def test_a_large_vocabulary_is_loaded_when_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    base = of(BYTES, batch.QWEN2)
+@pytest.mark.parametrize("pattern", [batch.QWEN2, GPT2_PATTERN])
+def test_a_large_vocabulary_is_loaded_when_it_pays(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = of(BYTES, pattern)
     monkeypatch.setattr(batch, "_met", Counter[str]())
     monkeypatch.setattr(batch, "_WORTH", 10 / 256)
-    engines = [batch.engine_for(base, 300, batch.QWEN2, size) for size in (9, 1, 0)]
+    engines = [batch.engine_for(base, 300, pattern, size) for size in (9, 1, 0)]
     assert [one.library for one in engines if one] == ["tiktoken", "gigatoken", "gigatoken"]
     assert batch.engine_for(base, 300, r"\w+|\W+", 100) is None
 
