@@ -135,10 +135,13 @@ class StreamParser:
         self._unread = ""
         return self._settled(end=True)
 
+    def held(self) -> list[Event]:
+        """Returns the events of what is held back, as it is now."""
+        return list(lex_sentinels(self._text, self._table, self.last, self.inside))
+
     def missing(self) -> str:
         """Returns the white space that a tag still needs after it to be whole; "" if none."""
-        events = lex_sentinels(self._text, self._table, self.last, self.inside)
-        last = next(reversed(list(events)), None) if self._ends else None
+        last = next(reversed(self.held()), None) if self._ends else None
         terminal = self._table.terminals.get(last.terminal) if last is not None else None
         if last is None or terminal is None or self._utf8.getstate()[0]:
             return ""

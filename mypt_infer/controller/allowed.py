@@ -41,7 +41,11 @@ class Allowed:
     @property
     def stops(self) -> set[int]:
         """Returns the ids at which the model stops here, and which the next tag has."""
-        tags = stop_tags(self._history.dialect.automaton, self._table)[self._history.state]
+        return self.stops_in(self._history.state)
+
+    def stops_in(self, state: int) -> set[int]:
+        """Returns the ids at which the model stops in a state, and which the next tag has."""
+        tags = stop_tags(self._history.dialect.automaton, self._table)[state]
         return {self._table.special[tag] for tag in tags.values()}
 
     def header(self) -> str:

@@ -68,6 +68,16 @@ class Draft:
         """Returns the number of ids at the end whose events are not certain."""
         return self._parser.pushed - self._parser.position
 
+    @property
+    def held_state(self) -> int:
+        """Returns the state after what is not certain, as it is now."""
+        machine, held = (
+            self.history.dialect.automaton,
+            self._parser.held() if self.uncertain else [],
+        )
+        state = machine.run([event.terminal for event in held], self.history.state)
+        return self.history.state if state is None else state
+
     def length(self, block: Block) -> int:
         """Returns the number of ids of a block's content, without tags and what may become one."""
         return len(self.history.ids) - self.uncertain - block.content

@@ -147,7 +147,7 @@ class Turn:
     def _take(self, ids: list[int], origin: str) -> events.Steps:
         """Takes ids of the model, or white space that belongs to its tag."""
         for token in ids:
-            stops = token in self._allowed.stops
+            stops = token in self._allowed.stops_in(self._draft.held_state)
             try:
                 pieces = self._draft.push(token, origin, stops=stops)
             except ValueError as fault:

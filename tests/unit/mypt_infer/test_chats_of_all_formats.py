@@ -9,16 +9,24 @@ import pytest
 
 import mypt_spec
 from mypt_infer.controller import Controller, Options, Script
-from mypt_infer.controller.events import TurnEnd
+from mypt_infer.controller.events import ToolResult, TurnEnd
 from mypt_infer.decode.prompt import prompt_ids
-from mypt_spec import Dialect
+from mypt_infer.run_format import format_of
+from mypt_lint.derive.conversations import with_counted_ids
+from mypt_spec import Dialect, Episode
+from mypt_spec.adapters.messages import Messages
 from mypt_spec.dialect import families
-from tests.support.build import assistant, chat, system, user
-from tests.support.scripted import check_legal, ids_of, only, run_turn, text_of
+from tests.support.build import assistant, call, calls, chat, system, tool, user
+from tests.support.scripted import check_legal, ids_of, only, run_turn, text_of, tools_of
 
 NAMES = (*mypt_spec.dialects(), *families())
 UNTHINKING = [name for name in NAMES if mypt_spec.dialect(name).adapter.prompting]
 QUESTION = "2+2?"
+
+
+def can_call(name: str) -> bool:
+    d = mypt_spec.dialect(name)
+    return format_of(d).result is not None and isinstance(d.adapter, Messages)
 
 
 class Trained:
@@ -48,12 +56,29 @@ class Trained:
         del self._context[length:]
 
 
+def after_question(d: Dialect, begin: Sequence[int], episode: Episode) -> str:
+    """Returns what comes after the question of an episode, and with which tag a model stops.
+
+    The prompt may begin with an empty thought that is not trained.
+    """
+    ids = d.encode(episode).ids.tolist()
+    same = next(
+        (n for n, pair in enumerate(zip(begin, ids, strict=False)) if len({*pair}) > 1), None
+    )
+    text = d.tokenizer.decode([*begin, *ids[len(begin) if same is None else same :]])
+    return text.rpartition(QUESTION)[2] + stop_tag(d)
+
+
+def stop_tag(d: Dialect) -> str:
+    return next((d.table.terminals[n].spelling[0].value for n in d.table.stops), "")
+
+
 @pytest.mark.parametrize(
     ("name", "think"), [*((n, None) for n in NAMES), *((n, False) for n in UNTHINKING)]
 )
 def test_a_chat_begins_like_a_prompt_and_goes_on(name: str, think: bool | None) -> None:
     d = mypt_spec.dialect(name)
-    schema, decode = d.adapter.SCHEMA, d.tokenizer.decode
+    schema = d.adapter.SCHEMA
     options = d.adapter.prompting[0] if think is False else {}
     thinks = "reasoning_content" in schema.roles["assistant"] and think is None
     thought = {"reasoning_content": "Hm."} if thinks and not d.adapter.prompted(options) else {}
@@ -61,17 +86,12 @@ def test_a_chat_begins_like_a_prompt_and_goes_on(name: str, think: bool | None) 
     head: dict[str, Any] = options | ({"system": "S"} if on_top else {})
     begun = [*([system()] if has_system and not on_top else []), user(QUESTION)]
     begin = prompt_ids(d, d.read(chat(*begun, **head))[0])
-    stop = next((d.table.terminals[n].spelling[0].value for n in d.table.stops), "")
 
     sources, answers = [], []
     for answer in ("Four.", "\nFive. "):
         episode, _ = d.read(chat(*begun, assistant(answer, **thought), **head))
         episode = d.trained(episode, history="official")[-1]
-        encoded = d.encode(episode)
-        text = decode(encoded.ids)
-        if not text.startswith(decode(begin)):  # an empty thought that only prompts have
-            text = decode(begin) + decode(encoded.ids[encoded.loss == 1])
-        sources.append(Trained(d, text.rpartition(QUESTION)[2] + stop))
+        sources.append(Trained(d, after_question(d, begin, episode)))
         answers.append(d.write(episode)["messages"][-1]["content"])
 
     controller = Controller(
@@ -87,6 +107,34 @@ def test_a_chat_begins_like_a_prompt_and_goes_on(name: str, think: bool | None) 
     messages = controller.record()["messages"]
     assert [m["content"] for m in messages if m["role"] == "assistant"] == answers
     assert controller.answer()["content"] == answers[1]
+
+
+@pytest.mark.parametrize("name", [*filter(can_call, NAMES)])
+def test_a_chat_calls_a_tool_as_in_training(name: str) -> None:
+    d = mypt_spec.dialect(name)
+    roles, top = d.adapter.SCHEMA.roles, d.adapter.SCHEMA.top
+    tools = tools_of(find=lambda _: "4")
+    thinks = "reasoning_content" in roles["assistant"] and not d.adapter.prompted({})
+    thought = {"reasoning_content": "Hm."} if thinks else {}
+    messages = [
+        *([system()] if "system" in roles else []), user(QUESTION),
+        calls(call(arguments={"q": 1}, id="a1b2c3d4e"), **thought),
+        tool("4", tool_call_id="a1b2c3d4e"), assistant("Four.", **thought),
+    ]  # fmt: skip
+    head = {"tools": tools.schemas} if "tools" in top else {}
+    record = with_counted_ids(d, chat(*messages, **head))
+    begin = prompt_ids(d, d.read(chat(*messages[:-3], **head))[0])
+    episode = d.trained(d.read(record)[0], history="official")[-1]
+    text = after_question(d, begin, episode)
+    source, prompt = Trained(d, text), "S" if "system" in roles else None
+    controller = Controller(source, tools, dialect=name, system=prompt)
+    events = list(controller.say(QUESTION))
+    assert [e.reason for e in only(events, TurnEnd)] == ["stop"]
+    assert [e.value for e in only(events, ToolResult)] == ["4"]
+    check_legal(controller)
+    written = text_of(controller).rpartition(QUESTION)[2]
+    assert text.startswith(written)
+    assert text.removeprefix(written).strip() in ("", stop_tag(d))
 
 
 @pytest.mark.parametrize("end", ["<|im_end|>", "<|endoftext|>"])
