@@ -21,6 +21,7 @@ from mypt_infer.decode import (
     SchemaWarning,
 )
 from mypt_infer.decode.base.tools import SchemaFault
+from mypt_infer.decode.limits import unpacked
 from mypt_infer.decode.llguidance.grammar import EngineError
 from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.lexer import lex_ids
@@ -221,6 +222,7 @@ def test_keys_follow_a_number_that_no_float_holds() -> None:
 LONGER = [
     (Response(regex="[0-9]+"), "12340"),
     (Response(regex="ab{0,5}(cd)?"), "abbcd"),
+    (Response(regex="qbx|qzbx?"), "qzb"),  # where `bx` is known to end `q`, and `qz`
     (Response(regex="(yes|no), because .{5,200}"), "no, because it rains"),
     (Response(lark='start: "a" "b"*'), "abb"),
     (Response(schema={"type": "number"}), "-12.5"),
@@ -252,3 +254,21 @@ def test_an_answer_that_may_end_may_go_on(name: str, response: Response, text: s
     assert ends
     rest = walk(of, state, random.Random(1))
     assert complete(of, before + ids + rest)
+
+
+@pytest.mark.parametrize(
+    ("regex", "texts", "refused"),
+    [("a[<b]*", ["a"], "x"), ("a(<b)?", ["a"], "b"), ("a <(/assistant>x)?", ["a", " <"], "/")],
+)
+def test_a_tag_of_plain_text_after_an_answer_is_no_part_of_it(
+    regex: str, texts: list[str], refused: str
+) -> None:
+    of = Decoder("mypt-3b", response=Response(regex=regex))
+    encode = of.dialect.tokenizer.encode
+    state = of.start([*of.ids_of(prompt("mypt-3b")), *encode("<assistant>")])
+    for text in texts:
+        state = of.next(state, *encode(text))
+    ids = of.engine.allow(unpacked(state)[0]).ids.tolist()
+    assert sorted({*ids}) == ids  # none is there for the text, and once more for the tag
+    assert encode("<")[0] in ids
+    assert encode(refused)[0] not in ids
