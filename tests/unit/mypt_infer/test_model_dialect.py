@@ -4,6 +4,7 @@ trained on.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -15,7 +16,11 @@ from mypt.chat import main as chat
 from mypt.export import main as export
 from mypt.generate import main as generate
 from mypt.lint.cli import main as lint
+from mypt.serve import _service
+from mypt.serve import main as serve
 from mypt_infer.generate.opened import spoken
+from mypt_infer.serve.asked.parameters import Chat, Completion, read
+from mypt_model.folder import history_of
 from mypt_model.shape import ModelError
 from mypt_spec.tokenizer.vocabulary import FILE
 from tests.support.build import chat as chat_of
@@ -170,3 +175,35 @@ def test_a_model_of_another_program_has_its_vocabulary_beside_it(tmp_path: Path)
     assert spoken_dialect.table.special == wanted.table.special
     name_dialect(model, "chatml")
     assert spoken(model, choice=None)[1].vocabulary is None, "of training: on the dialect's"
+
+
+@pytest.mark.parametrize("history", ["official", "keep"])
+def test_thoughts_of_earlier_turns_are_in_prompts_as_they_were_trained(
+    history: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = model_of(tmp_path, "qwen3")
+    trainer = tmp_path / "run" / "step_000001" / "trainer.json"
+    facts = json.loads(trainer.read_bytes())
+    facts["data"] |= {"history": "keep"} if history == "keep" else {}
+    trainer.write_text(json.dumps(facts))
+    assert export([model[1], "-o", str(tmp_path / "out")]) == 0
+    assert history_of(tmp_path / "out") == history
+    answer = {"role": "assistant", "reasoning_content": "Old one.", "content": "Hello."}
+    messages = [user("Hi"), answer, user("And?")]
+    record = json.dumps({"messages": messages})
+    (tmp_path / "p.json").write_text(record)
+    capsys.readouterr()
+    once = ["--prompt", str(tmp_path / "p.json"), "--max-new-tokens", "24", "--json"]
+    assert generate([*model, *once]) == 0
+    said = json.loads(capsys.readouterr().out)["record"]["messages"][1]
+    prompts = ["Old one." if said.get("reasoning_content") else ""]
+    service = _service(serve.parser().parse_args(model))
+    try:
+        of_chat = read(Chat, {"model": "run", "messages": messages})
+        of_text = read(Completion, {"model": "run", "prompt": record})
+        for running in (asyncio.run(service.chat(of_chat)), asyncio.run(service.complete(of_text))):
+            (prompt,) = running.prompts
+            prompts.append(service.dialect.tokenizer.decode(prompt.ids))
+    finally:
+        service.close()
+    assert ["Old one." in text for text in prompts] == [history == "keep"] * 3

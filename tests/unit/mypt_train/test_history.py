@@ -15,6 +15,8 @@ from mypt_cli.jsonl.paths import expand
 from mypt_train import Options, ShardReader
 from mypt_train.data.encode_line import Encoder
 from mypt_train.scale.prepare import prepare
+from mypt_train.training.facts import facts_of_run
+from mypt_train.training.parts.config import Config
 from tests.support.build import assistant, call, calls, chat, lines, read, tool, user, write
 from tests.support.shards import manifest_of
 
@@ -222,6 +224,11 @@ def test_the_usual_history_is_that_of_the_template(
     kept = prepared(tmp_path / "kept", "--history", "keep", records=3)
     assert said not in capsys.readouterr().err
     assert "history" not in kept["options"]
+    said_by_checkpoints = [
+        facts_of_run([ShardReader(folder / "out")], Config(model={}), [])["data"].get("history")
+        for folder in (tmp_path, tmp_path / "kept")
+    ]
+    assert said_by_checkpoints == [None, "keep"]
     path = write(tmp_path / "plain.jsonl", chat(user("Hi?"), assistant("Yo.")))
     run = [path, "--dialect", "chatml", "--no-config", "--out", str(tmp_path / "plain")]
     assert main(run) == 0
