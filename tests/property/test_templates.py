@@ -328,11 +328,14 @@ def test_constant_text_between_values_is_encoded_once(system: str) -> None:
     raw = lines(
         *({"tools": [find], **chat_of(user(f"Hi {n}"), assistant("Yes"))} for n in range(3))
     )
-    raw += lines(
-        {
-            "tools": [find],
-            "messages": [{"role": "system", "content": system}, user("a"), assistant("b")],
-        }
+    raw += lines(  # the second one is learnt
+        *(
+            {
+                "tools": [find],
+                "messages": [{"role": "system", "content": text}, user("a"), assistant("b")],
+            }
+            for text in ("Hi.", "Hi.", system)
+        )
     )
     for _ in range(3):
         encoder.lines(raw)

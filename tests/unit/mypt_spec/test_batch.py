@@ -89,10 +89,11 @@ def test_tokens_that_are_not_proved_to_be_made_of_others_are_for_tiktoken(
 # Characters of all kinds, next to each other. Each pair of neighbours is a token: the ids say where
 # text is cut.
 MIXED = "aAsStTlLvVrReEmMdD1.'/ \n\r\t-\x0b\x1c世\u0301\xa0\u3000ǅʰⅷ😀ſ"
+BLANKS = "\x85\xa0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000"
 PAIRS = BYTES | {
     a + b: i
     for i, (a, b) in enumerate(
-        product(*({char.encode()[at] for char in MIXED} for at in (slice(-1, None), slice(1)))),
+        product(*({c.encode()[at] for c in MIXED + BLANKS} for at in (slice(-1, None), slice(1)))),
         256,
     )
 }
@@ -166,6 +167,7 @@ def test_a_vocabulary_cuts_white_space_as_its_pattern_does(pattern: str) -> None
     tokenizer = Tokenizer(table, own)  # type: ignore[arg-type]
     rng = random.Random(9)
     texts = ["".join(rng.choices(WHITE, k=rng.randint(0, 9))) for _ in range(examples(6000))]
+    texts += [f"a{char * 3}b" for char in BLANKS]
     texts += ["a" + " " * 70_000 + "b", " " * 5000]
     each = [exact.encode_ordinary(text) for text in texts[:-2]]
     each += [
@@ -176,6 +178,8 @@ def test_a_vocabulary_cuts_white_space_as_its_pattern_does(pattern: str) -> None
     joined, lengths = tokenizer.encode_batch(texts)
     assert joined.tolist() == [i for one in each for i in one]
     assert lengths.tolist() == [*map(len, each)]
+    for text in ("a  ", "\n\t", "\u3000\u3000"):  # the last text of all
+        assert tokenizer.encode_batch(["b", text])[0].tolist() == [98, *tokenizer.encode(text)]
 
 
 def test_gpt2_without_gigatoken(fresh: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
