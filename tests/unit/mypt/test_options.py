@@ -6,6 +6,7 @@ import argparse
 import runpy
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from mypt.table import MODULES, command
 from mypt_cli.parser import Parser, visible_flags
 from mypt_spec import __version__
 from mypt_spec.dialect import registered
+from mypt_train.data.formats.options import Options
 
 ROOT = Path(__file__).parents[3]
 WIDTH = 100  # cells that help takes at most
@@ -56,6 +58,7 @@ def test_help_fits_and_shows_all(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert max(map(len, text.splitlines())) <= WIDTH
         listed = text.partition("\n\n")[2]
         assert all(option in listed for option in visible_flags(PARSERS[name]))
+        assert "{}" not in text
         assert "options:" not in text
         assert "positional arguments:" not in text
 
@@ -70,6 +73,31 @@ def test_the_usage_names_what_must_be_given(name: str) -> None:
         elif action.option_strings and not any(action in g._group_actions for g in made._mutually_exclusive_groups):  # fmt: skip
             assert action.option_strings[-1] not in usage
     assert usage.startswith(f"usage: mypt-{name} [OPTION ...]")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mypt-generate", "--raw --json"),
+        ("mypt-generate", "--response-regex a --response-lark b"),
+        ("mypt-prepare", "x --system a --system-file b"),
+        ("mypt-view", "x --ids --text"),
+        ("mypt-view", "x --all -n 2"),
+    ],
+)
+def test_only_one_of_some_options_may_be_given(
+    name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        PARSERS[name].parse_args(words.split())
+    assert "not allowed with argument" in capsys.readouterr().err
+
+
+def test_defaults_of_mypt_prepare_are_those_of_its_options() -> None:
+    chosen = vars(PARSERS["mypt-prepare"].parse_args(["x", "-o", "out"]))
+    depends = {"dialect", "history", "pack", "template_options"}  # on other options
+    usual = {k: v for k, v in asdict(Options()).items() if k in chosen.keys() - depends}
+    assert {name: chosen[name] for name in usual} == usual
 
 
 @pytest.mark.parametrize("name", MODULES)
