@@ -23,7 +23,7 @@ from mypt_spec.history import official
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
 from mypt_train.export.tokenizer_file import ExportError
-from tests.support.build import assistant, user
+from tests.support.build import assistant, function, user
 from tests.support.examples import either
 from tests.support.families import ALL, Family, is_legal
 from tests.support.fast_paths import assert_same_ids, assert_sound
@@ -223,6 +223,17 @@ def test_deepseek_is_written_as_by_its_encoder(name: str) -> None:
         last = int(np.flatnonzero(encoded.loss == 0)[-1]) + 1  # what prompts have is not trained
         assert d.tokenizer.decode(encoded.ids[:last]) == encode(theirs[:-1], mode)
     assert records
+
+
+@pytest.mark.parametrize("declares", [True, False])
+def test_deepseek_v4_keeps_earlier_thoughts_beside_tools_alone(declares: bool) -> None:
+    d = ALL["deepseek-v4"].dialect
+    old, new = (assistant("So.", reasoning_content=f"{which} one.") for which in ("Old", "New"))
+    tools = {"tools": [function("find", {"q": {"type": "string"}})]} if declares else {}
+    episode, _ = d.read({"messages": [user("Hi"), old, user("And?"), new], **tools})
+    (written,) = d.trained(episode, history="official")
+    assert ("Old one." in d.serialize(written)) == declares
+    assert "New one." in d.serialize(written)
 
 
 def test_kimi_thinks_after_the_prompts_of_its_template(tmp_path: Path) -> None:
