@@ -208,8 +208,8 @@ def _install_parsers(session: nox.Session) -> None:
     session.install("--no-deps", "vllm", "llm-router-utils")
     imported = (
         "aiohttp apache-tvm-ffi blake3 cachetools cbor2 cloudpickle einops fastapi gguf ijson lark "
-        "msgspec openai-harmony orjson partial-json-parser pillow psutil py-cpuinfo pybase64 "
-        "pydantic-settings python-json-logger pyzmq tqdm transformers uvloop"
+        "mistral-common msgspec openai-harmony orjson partial-json-parser pillow psutil "
+        "py-cpuinfo pybase64 pydantic-settings python-json-logger pyzmq tqdm transformers uvloop"
     )
     session.install(*imported.split())
 
