@@ -38,15 +38,10 @@ class Allowed:
         """Returns whether the result of a call may come now."""
         return self._format.awaits(self._history.state)
 
-    @property
-    def stops(self) -> set[int]:
-        """Returns the ids at which the model stops here, and which the next tag has."""
-        return self.stops_in(self._history.state)
-
-    def stops_in(self, state: int) -> set[int]:
-        """Returns the ids at which the model stops in a state, and which the next tag has."""
-        tags = stop_tags(self._history.dialect.automaton, self._table)[state]
-        return {self._table.special[tag] for tag in tags.values()}
+    def stops(self, state: int | None = None) -> set[int]:
+        """Returns the ids at which the model stops here, or in a state; the next tag has them."""
+        tags = stop_tags(self._history.dialect.automaton, self._table)
+        return {self._table.special[t] for t in tags[state or self._history.state].values()}
 
     def header(self) -> str:
         """Returns the system's tag that opens a block of the model. Raises ValueError for none."""
@@ -84,7 +79,7 @@ class Allowed:
 
     def forced(self, draft: Draft) -> str:
         """Returns the tag that must come: the only one, or one that an option asks for; else ""."""
-        if len(self.writable) == 1 and TEXT not in self.writable and not self.stops:
+        if len(self.writable) == 1 and TEXT not in self.writable and not self.stops():
             return next(iter(self.writable))
         if self._thinks:
             block, limit = draft.block, self._options.max_think_tokens

@@ -105,7 +105,7 @@ class Turn:
                     yield from self._take(space, FORCED)
                     continue
             elif not self._allowed.writable or (
-                self._calls.pending and self._allowed.result and not self._allowed.stops
+                self._calls.pending and self._allowed.result and not self._allowed.stops()
             ):
                 if self._calls.pending:
                     yield from self._result()
@@ -147,7 +147,7 @@ class Turn:
     def _take(self, ids: list[int], origin: str) -> events.Steps:
         """Takes ids of the model, or white space that belongs to its tag."""
         for token in ids:
-            stops = token in self._allowed.stops_in(self._draft.held_state)
+            stops = token in self._allowed.stops(self._draft.held_state)
             try:
                 pieces = self._draft.push(token, origin, stops=stops)
             except ValueError as fault:
