@@ -10,6 +10,7 @@ import pytest
 import mypt_spec
 from mypt_infer.controller import Controller, Options, Script
 from mypt_infer.controller.events import ToolResult, TurnEnd
+from mypt_infer.controller.messages import append_messages
 from mypt_infer.decode.prompt import prompt_ids
 from mypt_infer.run_format import format_of
 from mypt_lint.derive.conversations import with_counted_ids
@@ -135,6 +136,7 @@ def test_a_chat_calls_a_tool_as_in_training(name: str) -> None:
     written = text_of(controller).rpartition(QUESTION)[2]
     assert text.startswith(written)
     assert text.removeprefix(written).strip() in ("", stop_tag(d))
+    append_messages(controller.history, [user(QUESTION)])  # another turn may begin
 
 
 @pytest.mark.parametrize("end", ["<|im_end|>", "<|endoftext|>"])
