@@ -1,4 +1,4 @@
-r"""Cuts one JSON array into its records, in constant memory.
+r"""Cuts one JSON array into its records, in constant memory; or takes one object for a record.
 
 Input are bytes in any pieces; output are blocks as of JSONL: each record is one line, and keeps its
 place in the file.
@@ -30,18 +30,22 @@ _WORD = re.compile(rb'[^,\]\[{}" \t\r\n]*+')
 _INSIDE = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")*+')
 _STRING = re.compile(rb'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+')
 _BYTES_OF_ONE = bytes(range(0x80, 0xC0))  # all but the first byte of a character
-BEGIN, FIRST, NEXT, AFTER, END = "begin", "first", "next", "after", "end"
+BEGIN, FIRST, NEXT, AFTER, END, ALONE = "begin", "first", "next", "after", "end", "alone"
 
 _HELP = load(Path(__file__).with_suffix(".toml"))
 
 
-def cut_array(pieces: Iterator[bytes], reader: FileReader, *, max_line: int) -> Iterator[Block]:
+def cut_array(
+    pieces: Iterator[bytes], reader: FileReader, *, max_line: int, alone: bool = False
+) -> Iterator[Block]:
     """Yields the records in pieces of decompressed bytes that `reader` has read.
+
+    `alone`: one record is there, without an array around it.
 
     Holds one piece and one record of at most `max_line` bytes. What is wrong between records is a
     block with a `fault`, at its place.
     """
-    cutter = _Cutter(max_line)
+    cutter = _Cutter(max_line, ALONE if alone else BEGIN)
     try:
         for data in pieces:
             cutter.feed(data)
@@ -60,9 +64,9 @@ class _Cutter:
     `number` is that of the next record, `row` and `column` are the place of the next byte.
     """
 
-    def __init__(self, max_line: int) -> None:
+    def __init__(self, max_line: int, state: str) -> None:
         self.max_line = max_line
-        self.state = BEGIN
+        self.state = state
         self.number = self.row = self.column = 1
         self.out: list[Block] = []
         self.ready: list[Origin] = []
@@ -89,7 +93,7 @@ class _Cutter:
 
     def feed(self, data: bytes) -> None:
         at = 0
-        if self.state is BEGIN and data.startswith(BOM):
+        if self.state in (BEGIN, ALONE) and self.row == self.column == 1 and data.startswith(BOM):
             self._fault_of(read_line(BOM, first=True).spots[0].finding, b"")
             self.column, at = 2, len(BOM)
         while at < len(data):
@@ -109,7 +113,7 @@ class _Cutter:
             message = f"the file ends in record {self.number}, which begins here"
             self._fault("open", message, self.unfinished.complete(), self.start)
             self.unfinished = None
-        elif self.state is not END:
+        elif self.state not in (END, ALONE):
             self._fault("cut", f"the array has no end: the file ends {self._where()}")
         if self.number == 1 and not self.out:
             self.out.append(Block(b"", 1, 0))
@@ -140,6 +144,8 @@ class _Cutter:
             if state is AFTER and not was_reported:
                 between = f"between records {self.number - 1} and {self.number}"
                 self._fault("comma", f"no comma {between}")
+            elif state is ALONE and self.number > 1:
+                self._once("alone", "the record has ended, and more follow")
             elif state is END:
                 self._once("after", "the array has ended, and more records follow")
             self._begin(junk=False)
@@ -218,7 +224,7 @@ class _Cutter:
         if self.junk:
             raw = raw.rstrip(b" \t\r\n")
             beginning = raw[:40].decode("utf-8", "replace")
-            message = f"{beginning!r} {self._where()} is not part of an array"
+            message = f"{beginning!r} {self._where()} is not part of it"
             self._fault("junk", message, raw, self.start)
             self.is_reported = True
             return
@@ -230,7 +236,7 @@ class _Cutter:
         else:
             self.ready.append(origin)
         self.number += 1
-        self.state = END if self.state is END else AFTER
+        self.state = self.state if self.state in (END, ALONE) else AFTER
 
     def _once(self, name: str, message: str) -> None:
         if not self.again:

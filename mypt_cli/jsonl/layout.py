@@ -77,6 +77,7 @@ class Layout:
 
 
 LINES, ARRAY, EVENTS = Layout("lines"), Layout("array"), Layout("events")
+RECORD = Layout("object")
 
 
 def layout_of(head: bytes, *, ended: bool) -> Layout | None:
@@ -177,7 +178,7 @@ def _object(head: bytes, *, ended: bool) -> Layout:
         return Layout("object", str(json.loads(wrapped[1], strict=False)))
     goes_on = after.startswith(_AFTER.get(first[-1:], ()))
     if goes_on and _OPEN_LINE.match(first) and not is_record(_first_value(after)):
-        return Layout("object")
+        return RECORD
     return LINES
 
 

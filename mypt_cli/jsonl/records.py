@@ -1,8 +1,8 @@
 """Reads records from any file that holds them: JSONL, one JSON array, Parquet.
 
 Input is a source; output are blocks as of JSONL, a record a line. How a file holds its records is
-found from its first bytes, not from its name. An object around the records is a finding, not a
-guess.
+found from its first bytes, not from its name. An object over several lines is a record, unless the
+name promises JSONL, which nothing else reads so. An object around records is a finding, no guess.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from mypt_cli.jsonl.blocks import (
     ranges,
 )
 from mypt_cli.jsonl.compression import BrokenDataError, FileReader
-from mypt_cli.jsonl.layout import HEAD, LINES, Layout, layout_of, records_in_array
+from mypt_cli.jsonl.layout import HEAD, LINES, RECORD, Layout, layout_of, records_in_array
+from mypt_cli.jsonl.names import is_lines
 from mypt_spec.findings import Finding
 
 
@@ -51,10 +52,10 @@ def record_blocks(
             yield from cut_lines(pieces, reader, max_line=max_line)
         elif layout.kind == "events":
             yield from _as_one(cut_lines(pieces, reader, max_line=max_line), max_line)
-        elif layout.kind == "array":
+        elif layout.kind == "array" or (layout == RECORD and not is_lines(source.path)):
             from mypt_cli.jsonl.array import cut_array  # loaded only where it is needed
 
-            yield from cut_array(pieces, reader, max_line=max_line)
+            yield from cut_array(pieces, reader, max_line=max_line, alone=layout == RECORD)
         elif layout.kind == "parquet":
             from mypt_cli.jsonl.parquet import parquet_blocks
 

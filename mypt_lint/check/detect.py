@@ -18,7 +18,7 @@ from typing import IO, BinaryIO, NamedTuple, cast
 
 import mypt_spec
 from mypt_cli.jsonl.blocks import Source, blocks
-from mypt_cli.jsonl.layout import EVENTS, TABLES, layout_of
+from mypt_cli.jsonl.layout import EVENTS, RECORD, TABLES, layout_of
 from mypt_cli.jsonl.records import record_blocks
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect, detectable_dialects, shaped
@@ -178,14 +178,14 @@ def beginning(source: Source, least: int = _HEAD) -> tuple[list[object], Source]
 
 
 def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
-    """Reads at least `least` bytes of a source, and more until one line is whole."""
+    """Reads at least `least` bytes of a source, and more until one line, or object, is whole."""
     stream = source.open()
     read_piece = getattr(stream, "read1", stream.read)
     head = b""
     while len(head) < least or (
         len(head) < _MOST
-        and b"\n" not in head
         and not (source.compressed or head.startswith((b"[", *TABLES)))
+        and (b"\n" not in head or layout_of(head, ended=True) == RECORD)
     ):
         try:
             piece = read_piece(_HEAD)

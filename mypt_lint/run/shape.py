@@ -115,7 +115,9 @@ def _of_no_format(values: Sequence[object], name: str) -> bool:
     keys = {mypt_spec.dialect(dialect_name(each)).adapter.SCHEMA.messages for each in names}
     records = [record for record in values if isinstance(record, dict)]
     return bool(records) and not any(
-        key in keys or closest_key(key, tuple(keys)) for record in records for key in record
+        key in keys or (isinstance(record[key], list) and closest_key(key, tuple(keys)))
+        for record in records
+        for key in record
     )
 
 

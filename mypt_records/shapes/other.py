@@ -40,6 +40,8 @@ def fit(record: dict[str, Any]) -> int:
 def read(record: dict[str, Any]) -> Chat:
     """Returns a chat without messages, which says what the record is. Never raises."""
     unknown = _unknown(record), _renaming(record) or f"what is read: {_READABLE}"
+    if isinstance(record.get("role"), str) and {"content", "tool_calls"} & record.keys():
+        unknown = "messages by themselves are not read", f"write a conversation as {_AS_MESSAGES}"
     message, advice = _kind(record) or unknown
     return Chat("other", (), findings=(Finding("MYP018", message, help=advice),))
 

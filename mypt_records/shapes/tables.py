@@ -49,6 +49,7 @@ class Table:
         self.name, self.table, self.rows, self.notes = name, table, table["rows"], notes
         self.ABOUT, self.PROMPT, self.ALSO = table["about"], table["prompt"], table.get("also", "")
         self.events, self.signs = table.get("events", False), table["signs"]
+        self.trace = table.get("trace", self.events)
         self.lists, self.system, self.tools = (
             table.get(key, []) for key in ("lists", "system", "tools")
         )
@@ -126,7 +127,7 @@ class _Items:
             for pointer, value in _first(record, table.tools):
                 tools = self.reader.tools(_openai_tools(value), f"/{pointer}")
         messages = [*self.talk()]
-        if table.events and len(messages) > 1 and messages[-1].role == "user":
+        if table.trace and len(messages) > 1 and messages[-1].role == "user":
             self.note(_UNANSWERED, "", messages.pop().at)
         for (code, kind), (at, count) in self.notes.items():
             unit = f"{count} {'event' if table.events else 'item'}{'s' * (count > 1)}"
@@ -168,7 +169,7 @@ class _Items:
     def missing(self, last: Message, following: Message | None) -> Iterator[Message]:
         """Yields the empty answer that formats need after a result, where a trace has none."""
         spoken = following is None or following.role == "user"
-        if spoken and last.role == "tool" and self.table.table.get("trace", self.table.events):
+        if spoken and last.role == "tool" and self.table.trace:
             at = (following or last).at
             self.note(_MISSING, "", at)
             role, weight = "assistant", JsonValue(0, at)
@@ -319,6 +320,13 @@ class _Items:
     def result(self, item: dict[str, Any], at: str, places: dict[str, str]) -> None:
         place, value = f"{at}/{places['text']}", _value(item, places["text"])
         ident, name = (_text(item, places.get(key, ""), at) for key in ("id", "name"))
+        if ident is None and "reference" in places:
+            last = self.messages[-1] if self.messages else Message("", "", at)
+            if value is None and _value(item, places["reference"]):
+                return self.note("MYP283", "", at)
+            if not last.calls and last.role != "tool":
+                return self.take(value, place, "user", fixed=True)
+            ident = last.calls[0].id if len(last.calls) == 1 else None
         self.messages.append(Message("tool", "tool", at, answers=ident, name=name))
         self.items.append(self.current)
         if isinstance(value, list):
@@ -328,6 +336,7 @@ class _Items:
         else:  # no fix of the text can be one of the value
             text = json.dumps(value, ensure_ascii=False)
             self.add("tool", place, 1, content=Text(text, place, JsonText(text, "")))
+        return None
 
 
 def _openai_tools(tools: Any) -> Any:

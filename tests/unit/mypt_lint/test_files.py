@@ -131,6 +131,35 @@ def test_an_object_around_the_records_is_one_finding(lint: Linter) -> None:
     assert codes(lint("lines.jsonl")[1]) == ["MYP016"]
 
 
+def test_one_record_over_several_lines(lint: Linter) -> None:
+    """A file of one object is a record, as of ATIF, but no JSONL; others after it are named."""
+    Path("one.json").write_text(json.dumps(BAD, indent=2))
+    (item,) = [f for f in lint("one.json")[1] if f["code"] == "MYP301"]
+    assert item["location"]["row"] == 9
+    Path("one.json").write_text(f"{json.dumps(GOOD, indent=2)}\n" * 3)
+    (item,) = lint("one.json")[1]
+    assert (item["code"], item["location"]["row"], lint.summary["lines"]) == ("MYP015", 14, 3)
+    trajectory = {"schema_version": "ATIF-v1.6", "steps": [
+        {"source": "user", "message": "x " * 200_000}, {"source": "agent", "message": "A"},
+    ]}  # fmt: skip
+    Path("one.json").write_text(json.dumps(trajectory, indent=2))
+    assert lint("one.json")[1] == []
+    for end, code in (("]", "MYP015"), ("x", "MYP015"), ("\n", "")):
+        Path("one.json").write_text(json.dumps(GOOD, indent=2) + end)
+        assert codes(lint("one.json")[1]) == [code] * bool(code)
+
+
+def test_messages_and_events_by_themselves(lint: Linter) -> None:
+    """What a file of one conversation may hold a line: the help says how to join them."""
+    Path("one.json").write_text(json.dumps(GOOD["messages"], indent=1))
+    (item,) = lint("one.json")[1]
+    assert (item["code"], item["message"]) == (
+        "MYP018", "messages by themselves are not read: in 2 of 2 records",
+    )  # fmt: skip
+    write("lines.jsonl", *({"id": i, "source": "user", "message": "Hi"} for i in range(3)))
+    assert codes(lint("lines.jsonl")[1]) == ["MYP018"]
+
+
 @pytest.mark.parametrize("name", ["array.json", "compact.json"])
 def test_the_other_commands_read_it(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     from mypt.convert import main as convert

@@ -238,6 +238,25 @@ def test_steps_of_no_model_and_trajectories_of_subagents() -> None:
     assert "2 items of a subagent" in chat.findings[0].message
 
 
+def test_observations_of_no_call() -> None:
+    """ATIF: what follows a text is of the user; one result of one call needs no id."""
+    record = json.loads(json.dumps(WEATHER["atif"]))
+    call, answer = record["steps"][2:]
+    del call["observation"]["results"][0]["source_call_id"]
+    chat = read(record, "atif")
+    assert [m.answers and m.answers.text for m in chat.messages] == [None] * 3 + ["t", None]
+    bare = {"observation": {"results": [{"content": "$ ls"}]}}
+    summary = {"source": "system", "message": "Summarized."}
+    summary |= {"observation": {"results": [{"subagent_trajectory_ref": [{"session_id": "s"}]}]}}
+    record["steps"] = [*record["steps"][:2], answer | bare, answer, summary, answer | bare]
+    chat = read(record, "atif")
+    assert [m.role[0] for m in chat.messages] == [*"suauasa"]
+    assert [(f.code, f.pointer) for f in chat.findings] == [
+        ("MYP283", "/steps/4/observation/results/0"),
+        ("MYP287", "/steps/5/observation/results/0/content"),
+    ]
+
+
 def test_an_answer_that_ended_well_is_trained() -> None:
     record = json.loads(json.dumps(WEATHER["pi"]))
     for entry in record:
