@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mypt_cli.errors import UsageError, nearest
+from mypt_cli.errors import ReaderGoneError, UsageError, nearest
 from mypt_cli.parser import Parser
 from mypt_cli.run import message_of
 from mypt_cli.terminal import Display
@@ -54,10 +54,10 @@ class Command(NamedTuple):
             start = "\n" if sys.stderr.isatty() else ""  # after the ^C that the terminal has echoed
             print(f"{start}{self.name}: {self.interrupted}", file=sys.stderr)
             return INTERRUPTED
-        except BrokenPipeError:
+        except BrokenPipeError as error:
             # What is still in the buffer has nowhere to go.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return self.closed_status
+            return error.status if isinstance(error, ReaderGoneError) else self.closed_status
         except Exception as error:
             if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
                 error = UsageError("this needs numpy: pip install 'mypt-tags[numpy]'")

@@ -11,12 +11,13 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from mypt_cli.errors import UsageError
+from mypt_cli.errors import ReaderGoneError, UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.names import is_prepared
 from mypt_cli.progress import Bar
@@ -66,10 +67,14 @@ def lint(options: argparse.Namespace) -> int:
         )
     else:
         status = _Session(options, plan, known_keys(options, plan)).run()
-        status = CLEAN if options.exit_zero and status != FAILED else status
+        status = _exit_status(options, status)
     for reason in plan.left_out.unreadable or ():
         print(f"mypt-lint: error: {reason}", file=sys.stderr)
     return FAILED if plan.left_out.unreadable else status
+
+
+def _exit_status(options: argparse.Namespace, status: int) -> int:
+    return CLEAN if options.exit_zero and status != FAILED else status
 
 
 def watched(options: argparse.Namespace) -> NoReturn:
@@ -318,7 +323,8 @@ class _Session(NamedTuple):
         ]
         at = 0
         paths = [source.path for source in sources]
-        with Outputs(places, paths, show_all=options.show_all) as out:
+        gone, shown = self._gone(total), Outputs(places, paths, show_all=options.show_all)
+        with gone, shown as out:
             with Bar(sources, quiet=options.quiet) as bar:
                 for chunk in chain(self._checked(groups), folders):
                     bar.at(chunk.position)
@@ -345,6 +351,16 @@ class _Session(NamedTuple):
             sys.stdout.flush()
         self._baseline(keys, total)
         return total, overview
+
+    @contextmanager
+    def _gone(self, total: Summary) -> Iterator[None]:
+        """Gives the run the status of what was found until the reader of the output had gone."""
+        try:
+            yield
+        except BrokenPipeError as error:
+            top = self.plan.top
+            status = judge(total, top.counting, top[MAX_RATE] or ()).status
+            raise ReaderGoneError(_exit_status(self.options, status)) from error
 
     def _checked(self, groups: list[Group]) -> Iterator[Chunk]:
         """Yields the findings of all lines, and of the whole data set where these are wanted."""
