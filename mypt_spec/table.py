@@ -269,6 +269,7 @@ class TokenTable:
     tool_declaration: str = ""
     prompts: bool = False
     models: str = ""
+    texts_of: str = ""
     untagged: str = ""
     pad_vocabulary_to: int = 64
     required: RequiredVocabulary | None = None

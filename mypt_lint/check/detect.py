@@ -88,11 +88,11 @@ def detect(
     """
     head, source = _head(source)
     if kind != "record":
-        from mypt_records.shapes.text import formats_of
+        from mypt_records.shapes.text import distinct, formats_of
 
         beginning = replace(source, stream=io.BytesIO(head), size=None)
         text = b"".join(block.data for block in blocks(beginning)).decode("utf-8-sig", "replace")
-        names = formats_of(text, _fit if kind == "text" else lambda *_: 0)
+        names = distinct(formats_of(text, _fit if kind == "text" else lambda *_: 0))
         named = mypt_spec.dialect(names[0]) if names else dialects[0]
         return Guess(named, source, names[1:], bool(names))
     scores = _records(_unpacked(head, source), dialects, hidden)

@@ -64,14 +64,14 @@ def _reads_others(name: str) -> bool:
 
 def format_of_texts(source: Source) -> tuple[str, str, Source]:
     """Returns the format that explains most of the first texts, doubts about it, and the source."""
-    from mypt_records.shapes.text import formats_of
+    from mypt_records.shapes.text import distinct, formats_of
 
     records, source = beginning(source)
     texts = [record.get("text") for record in records if isinstance(record, dict)]
     names = Counter(name for t in texts if isinstance(t, str) for name in formats_of(t))
-    best = [name for name in names if names[name] == max(names.values())]
+    best = distinct(name for name in names if names[name] == max(names.values()))
     doubt = f"the texts may be {either(best)}; choose with --dialect"
-    return next(iter(best), ""), doubt * (len(best) > 1 and best[0] in families()), source
+    return (*best, "")[0], doubt * (len(best) > 1 and best[0] in families()), source
 
 
 def guessed(records: Sequence[object], name: str, *, definite: bool) -> str:

@@ -98,6 +98,12 @@ def formats_of(text: str, fit: Callable[[str, str], int] = _fit) -> tuple[str, .
     return tuple(name for name in best if name not in families()) or best
 
 
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Returns formats without those that give a text the ids and masks of another one of them."""
+    names = tuple(names)
+    return tuple(n for n in names if mypt_spec.dialect(n).table.texts_of not in names)
+
+
 def _with_most_tags(names: Iterable[str], text: str) -> tuple[str, ...]:
     """Returns the formats whose tags are most of a text; none where it has but some around it."""
     inner = _around().sub("", text[:_BEGINNING])
