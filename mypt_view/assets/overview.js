@@ -11,6 +11,7 @@ const step = (span) => {
 };
 const histogram = (title, values, unit) => {
   const sorted = values.filter((v) => v !== null).sort((a, b) => a - b);
+  if (!sorted.length) return { keys: [] }; // such as tokens, where records have no format
   const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
   const [least, most] = [at(0), at(1)];
   const wide = step(at(0.98) - least);

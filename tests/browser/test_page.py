@@ -124,6 +124,22 @@ def search(page: Any, text: str) -> None:
     settled(page)
 
 
+def test_records_without_a_format(browser: Any, tmp_path: Path) -> None:
+    """No episode has ids, so there is no histogram of tokens."""
+    (tmp_path / "chats.jsonl").write_text(json.dumps({"messages": RECORDS[0]["messages"][:1]}))
+    out = tmp_path / "view.html"
+    assert (
+        main(["-q", str(tmp_path / "chats.jsonl"), "--records", "openai", "--html", str(out)]) == 0
+    )
+    page = browser.new_page()
+    page.goto(out.as_uri(), timeout=10_000)
+    settled(page)
+    page.keyboard.press("o")
+    assert "Turns" in page.inner_text("#facets")
+    assert "Tokens" not in page.inner_text("#facets")
+    page.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_overflows(opened: Open, width: int, scheme: str) -> None:

@@ -33,7 +33,10 @@ def encodings(name: str, text: str) -> list[list[tuple[str | int, int]]] | None:
         return None
     tags = {number: tag for tag, number in dialect.table.special.items()}
     encoded = [dialect.encode(episode, mask=mask) for mask in MASKS]
-    return [[(tags.get(int(i), int(i)), int(w)) for i, w in zip(e.ids, e.loss)] for e in encoded]
+    return [
+        [(tags.get(int(i), int(i)), int(w)) for i, w in zip(e.ids, e.loss, strict=True)]
+        for e in encoded
+    ]
 
 
 def common(name: str, base: str) -> list[bool]:
