@@ -151,10 +151,9 @@ class Terminal:
     bare: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        pieces = self.spelling
         for name, value in {
             "ends": (self.closes, *self.shared) if self.closes else (),
-            "led": bool(pieces) and pieces[0].kind == "space",
+            "led": bool(pieces := self.spelling) and pieces[0].kind == "space",
             "trail": "".join(p.value for p in pieces if not p.loss),
             "stem": tuple(p for p in pieces if p.loss),
             "spaced": any(p.kind == "space" for p in pieces),
@@ -302,8 +301,8 @@ class TokenTable:
         for tag, i in self.declared_ids:
             if i in ordinary or owner.get(i, tag) != tag or ids.get(tag, i) != i:
                 theirs = "of text" if i in ordinary else f"of {owner[i]!r}" if i in owner else ""
-                is_now = f"has id {ids[tag]} there" if tag in ids else f"is {theirs} there"
-                raise ValueError(f"id {i} of {tag!r} does not fit the vocabulary: it {is_now}")
+                now = f"has id {ids[tag]}" if tag in ids else f"is {theirs}"
+                raise ValueError(f"id {i} of {tag!r} does not fit the vocabulary: it {now} there")
         ids = dict(self.declared_ids) | dict(ids)
         unused = {tag: i for tag, i in ids.items() if tag not in self.special}
         last = max([ordinary.ranges[-1][-1], *ids.values()])

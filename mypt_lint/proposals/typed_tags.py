@@ -119,7 +119,10 @@ class TypedTags:
                     yield at, spelled, safe
 
     def _dropped(self, at: int, spelled: list[Event], safe: bool) -> Iterator[Fix]:
-        """Yields the fix that leaves out tags at the end of a text, if the format writes them."""
+        """Yields the fix that leaves out tags at the end of a text, if the format writes them.
+
+        It is a guess where the text may speak of them: after a blank, and of tags that open blocks.
+        """
         text = self._events[at]
         count = len(spelled)
         while count and spelled[count - 1].terminal != TEXT:
@@ -136,9 +139,10 @@ class TypedTags:
         new = "".join(e.text for e in spelled[:count])
         dropped = "".join(e.text for e in spelled[count:])
         value = value[:first] + new + value[first + len(text.text) :]
+        opens = any(self.dialect.table.terminals[e.terminal].opens for e in spelled[count:])
         yield Fix(
             f"leave out `{dropped}`: it is written there anyway",
-            safe,
+            safe and not opens and not new.endswith((" ", "\t")),
             patch=({"op": "replace", "path": pointer, "value": value},),
         )
 
