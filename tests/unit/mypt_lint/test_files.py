@@ -160,6 +160,12 @@ def test_messages_and_events_by_themselves(lint: Linter) -> None:
     assert codes(lint("lines.jsonl")[1]) == ["MYP018"]
 
 
+def test_a_part_without_its_text(lint: Linter) -> None:
+    write("lines.jsonl", {"messages": [user([{"type": "text", "content": []}]), assistant("A")]})
+    (item,) = lint("lines.jsonl", "--records", "openai")[1]
+    assert item["message"].endswith("got one of type 'text' without the string \"text\"")
+
+
 @pytest.mark.parametrize("name", ["array.json", "compact.json"])
 def test_the_other_commands_read_it(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     from mypt.convert import main as convert
