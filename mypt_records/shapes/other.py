@@ -54,10 +54,10 @@ def _unknown(record: dict[str, Any]) -> str:
 def _renaming(record: dict[str, Any]) -> str:
     """Returns how to rename columns, if they ask and answer; empty if they do not."""
     columns = {_COLUMNS[key.lower()]: key for key in record if key.lower() in _COLUMNS}
-    if len(columns) < 2:
+    if len(columns) < 2 or "answer" not in columns:
         return ""
     pairs = sorted(columns.items(), reverse=True)
-    names = " and ".join(f'"{key}" to "{name}"' for name, key in pairs)
+    names = " and ".join(f'"{key}" to "{name}"' for name, key in pairs if name != key)
     not_texts = [key for key in columns.values() if not isinstance(record[key], str)]
     texts = "".join(f'; write "{key}" as a text' for key in not_texts)
     return f"rename {names}{texts}"

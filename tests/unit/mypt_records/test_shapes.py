@@ -52,6 +52,22 @@ def test_each_shape_has_records() -> None:
     } == set(SHAPES)
 
 
+@pytest.mark.parametrize(
+    ("keys", "advice"),
+    [
+        (("Question", "answer"), 'rename "Question" to "question"'),
+        (("instruction", "input", "Answers"), '"input" to "question" and "Answers" to "answer"'),
+        (("instruction", "input", "output_1"), "what is read: messages; "),
+    ],
+)
+def test_advice_for_columns_names_only_those_to_change(keys: tuple[str, ...], advice: str) -> None:
+    (finding,) = findings(read(dict.fromkeys(keys, "x"), "other"))
+    assert finding.help is not None
+    assert advice in finding.help
+    assert not any(f'rename "{key}" to "{key}"' in finding.help for key in keys)
+    assert '"instruction" to' not in finding.help
+
+
 def test_a_text_with_tags() -> None:
     record = {"text": TEXT, "language": "en", "note": 1}
     assert shape_of(record) == "text"
