@@ -182,7 +182,8 @@ def resolved(plan: Plan, source: Source, say: Say) -> Resolved:
     options = plan.of(source.path)
     requested, usual = options["records"], plan.defaults["dialect"]
     sure = options["dialect"] != AUTO and options.origin("dialect") != "default"
-    options, source = with_shape(options, source, definite=sure)
+    foreign = plan.by_model is not None
+    options, source = with_shape(options, source, definite=sure, foreign=foreign)
     name = options["dialect"]
     if options["records"] in DETECTABLE:
         if plan.by_model:

@@ -32,10 +32,13 @@ _MISSING = "MYP102"  # a record without its messages is not of the dialect
 _OF_TEXTS = "MYP3"  # from this code on, findings are about what is said, in any shape
 
 
-def with_shape(settings: Settings, source: Source, *, definite: bool) -> tuple[Settings, Source]:
+def with_shape(
+    settings: Settings, source: Source, *, definite: bool, foreign: bool = False
+) -> tuple[Settings, Source]:
     """Returns settings whose `records` are the shape that was found, and the source to read.
 
-    Without a `definite` dialect, records that are as good without one are records of a shape.
+    Without a `definite` dialect, records that are as good without one are records of a shape;
+    `foreign` ones also where they could be of a dialect or cannot be read at all.
     Raises UsageError where both exclude one another.
     """
     if settings["kind"] not in (None, "record"):
@@ -46,14 +49,16 @@ def with_shape(settings: Settings, source: Source, *, definite: bool) -> tuple[S
             f"{name} reads its own records alone, because no records.toml describes them: leave "
             "out --records or --dialect"
         )
-    if requested not in DETECTABLE and name != AUTO:
+    if requested not in DETECTABLE and name != AUTO and not foreign:
         first, source = beginning(source, least=1)
         if not first or not _errors(_reader(name)(first[0])):
             return settings, source
     beginning_records, source = beginning(source)
     shape = requested if requested in DETECTABLE else ""
     if requested in (None, AUTO) and _reads_others(name):
-        shape = guessed(beginning_records, name, definite=definite)
+        shape = guessed(beginning_records, name, definite=definite, foreign=foreign)
+        if foreign and not any(isinstance(record, dict) for record in beginning_records):
+            shape = shape or OTHER  # nothing is a record, and each line says so
     return (settings.having(records=shape) if shape else settings), source
 
 
@@ -74,7 +79,7 @@ def format_of_texts(source: Source) -> tuple[str, str, Source]:
     return (*best, "")[0], doubt * (len(best) > 1 and best[0] in families()), source
 
 
-def guessed(records: Sequence[object], name: str, *, definite: bool) -> str:
+def guessed(records: Sequence[object], name: str, *, definite: bool, foreign: bool = False) -> str:
     """Returns the shape that explains records better than dialects do; empty for none.
 
     The dialect `name` is preferred where it is better; if it is `definite`, also where it is as
@@ -89,10 +94,11 @@ def guessed(records: Sequence[object], name: str, *, definite: bool) -> str:
     none = shapes.pop("", 0)
     shape, count = max(shapes.items(), key=lambda item: item[1], default=("", 0))
     if count <= none:
-        return (shape or OTHER) if _of_no_format(records, name) else ""
+        lost = foreign and any(isinstance(r, dict) and "messages" in r for r in records)
+        return "openai" if lost else (shape or OTHER) if _of_no_format(records, name) else ""
     if shape == OTHER or not any(isinstance(record, dict) for record in records):
         return shape  # no dialect reads a list
-    native = _natives(records, name)
+    native = [False] * len(records) if foreign else _natives(records, name)
     best = sum(
         _WORST if is_native else _errors(read(record, shape).findings)
         for record, is_native in zip(records, native, strict=True)

@@ -161,3 +161,26 @@ def test_a_rendered_prompt_would_be_rendered_again(
     assert found == [(2, "MYP301", True), (3, "MYP301", False)]
     main([str(path), "-q", "--format", "json"])
     assert [item["location"]["row"] for item in json.loads(capsys.readouterr().out)] == [3]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ('{"system": "S", "messages": [%s, {"role": "assistant", "content": "A"}]}', set()),
+        ('{"messages": [{"input": "Hi"}, {"input": "Ho"}]}', {"MYP104"}),
+        ('{\n  "conversations": []\n}', {"MYP016"}),
+        ('{"messages": [%s}', {"MYP001"}),
+        ("", {"MYP012"}),
+    ],
+    ids=["as a dialect", "without roles", "over lines", "cut off", "empty"],
+)
+def test_records_of_no_clear_shape_are_read_with_a_model(
+    text: str, codes: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its folder renders chats of other tools alone, so nothing else is meant."""
+    data = tmp_path / "data.jsonl"
+    data.write_text(text.replace("%s", '{"role": "user", "content": "Q"}') + "\n" * bool(text))
+    folder = str(model(tmp_path / "model"))
+    status = main([str(data), "--model", folder, "--format", "json", "--select", "all"])
+    found = {finding["code"] for finding in json.loads(capsys.readouterr().out)}
+    assert (found, status < 2) == (codes, True)
