@@ -5,6 +5,7 @@ The result goes to stdout, progress to stderr.
 
 import argparse
 import json
+import math
 import os
 import sys
 
@@ -43,11 +44,15 @@ def _run(chosen: argparse.Namespace) -> None:
         init_from=chosen.init_from, resume=chosen.resume, legality=measured,
         verify=not chosen.no_verify, quiet=chosen.quiet,
     )  # fmt: skip
-    if report.first and sys.stdout.isatty():  # a person has seen the rest as progress
-        print(f"{report.folder}: step {report.step}, loss {report.loss:.4f}")
-    elif report.first:
+    loss = None if math.isnan(report.loss) else report.loss
+    if report.first and loss is None:
+        print(f"mypt-train: no step is left: {report.folder} is the end", file=sys.stderr)
+    elif report.first and sys.stdout.isatty():  # a person has seen the rest as progress
+        print(f"{report.folder}: step {report.step}, loss {loss:.4f}")
+    if report.first and not sys.stdout.isatty():
         names = ("step", "loss", "folder", "validation", "legality")
-        print(json.dumps({name: getattr(report, name) for name in names}, default=str))
+        values = {name: getattr(report, name) for name in names} | {"loss": loss}
+        print(json.dumps(values, default=str))
 
 
 def _phases(text: str | None) -> list[int] | None:

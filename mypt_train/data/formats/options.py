@@ -5,6 +5,7 @@ from typing import Any
 
 import mypt_spec
 from mypt_cli.errors import UsageError
+from mypt_cli.words import either
 from mypt_spec.encoder import Mask
 from mypt_spec.history import valid_policy
 from mypt_train.data.formats import FORMATS, TRAINERS, in_parquet, packs, parquet, trainer_of
@@ -71,9 +72,10 @@ class Options:
         for name, values in _OF_MODELS.items() if self.model is not None else ():
             if getattr(self, name) not in values:
                 option = {"vocabulary": "vocab"}.get(name, name.replace("_", "-"))
+                value = getattr(self, name)
                 raise ValueError(
-                    f"--{option} {getattr(self, name)} needs a dialect, and --model names none; "
-                    "remove it, or use --dialect"
+                    f"--{option}{'' if value is True else f' {value}'} needs a dialect, and "
+                    "--model names none; remove it, or use --dialect"
                 )
         if valid_policy(self.history) == "per-turn" and self.preferences:
             raise ValueError(
@@ -152,8 +154,11 @@ class Options:
             raise UsageError(lacks)
         dialect = self.loaded_dialect
         if self.preferences and not dialect.adapter.ranks:
+            all_dialects = mypt_spec.dialects()
+            ranking = either([d for d in all_dialects if mypt_spec.dialect(d).adapter.ranks])
             raise UsageError(
-                f"records of {self.dialect} hold no preferences: leave out --preferences"
+                f"records of {self.dialect} hold no preferences: leave out --preferences, or use "
+                f"--dialect {ranking}"
             )
         if self.history == "per-turn" and not dialect.table.turn_opener:
             raise UsageError(

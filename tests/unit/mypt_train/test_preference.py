@@ -120,7 +120,8 @@ def test_without_the_option_it_is_data_for_sft(tmp_path: Path) -> None:
 
 
 def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(PrepareError, match="records of mypt hold no preferences"):
+    named = r"records of mypt hold no preferences: .* or use --dialect usf-omega"
+    with pytest.raises(PrepareError, match=named):
         prepared(tmp_path / "a", {}, dialect="mypt")
     words = ["--dialect", "usf-omega", "--preferences", "--format", "parquet"]
     path = write(tmp_path / "in.jsonl", *PAIRS)

@@ -316,6 +316,7 @@ def test_options_of_dialects_are_refused_by_name(
     error = capsys.readouterr().err
     assert option[0] in error
     assert "--model" in error
+    assert "True" not in error, "as it was typed"
     assert not (tmp_path / "out").exists()
 
 

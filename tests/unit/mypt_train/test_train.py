@@ -206,7 +206,10 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(run: Path, sft: Path, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_to_the_same_bytes(
+    run: Path, sft: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that has all its steps has nothing to do, and says so."""
     out = tmp_path / "r"
     chosen = config(save_every=1, val_every=4, legality_every=-1, log_every=1)
     words = ["--config", write(tmp_path / "c.json", chosen), "--out", str(out), "-q"]
@@ -219,6 +222,10 @@ def test_a_killed_run_goes_on_to_the_same_bytes(run: Path, sft: Path, tmp_path: 
     assert main([*words, "--resume"]) == 0
     assert weights_and_state(out / LAST) == weights_and_state(run / LAST)
     assert not [*out.glob("*.part")]
+    capsys.readouterr()
+    assert main([*words, "--resume"]) == 0
+    said = capsys.readouterr()
+    assert (json.loads(said.out)["loss"], "no step is left" in said.err) == (None, True)
 
 
 def test_others_read_the_checkpoint(run: Path) -> None:
