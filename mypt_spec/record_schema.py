@@ -69,6 +69,7 @@ LANGUAGE_TAG = lazy_re(  # BCP 47
 )
 ROLE = "role"
 WEIGHT = "weight"  # how much a message of the model is trained; 1 where it does not say
+WEIGHTS_OF_OTHERS = frozenset({"loss_weight", "train", "training", "loss"})  # what they call it
 WEIGHTS = "weights"  # metadata of a block that holds several messages: their weights, by pointer
 PARTS, REST = "parts", "rest"  # of a weight that parts of the text have, and all else
 WEIGHT_HELP = "0 is not trained, 1 as usual; or leave the key out"
@@ -314,6 +315,8 @@ class _Checker:
             self.findings += noted(key, place)
             return
         keep = ', or begin its name with "_" to keep it as metadata' if self.schema.metadata else ""
+        if key in WEIGHTS_OF_OTHERS and WEIGHT in fields:
+            close = WEIGHT
         hint = f'did you mean "{close}"?' if close else _ELSEWHERE.get(key) or f"remove it{keep}"
         problem = f'{noun} has an unknown key "{key}"; the model would never see it'
         self.add("MYP103", problem, place, on_key=True, help=hint)

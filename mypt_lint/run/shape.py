@@ -1,7 +1,8 @@
 """Finds out which shape the records of a source have, from the first of them.
 
 Input are settings and a source; output are the settings with what was found, and the source to read
-from now on. Records of a dialect are left as they are: the first of them is read, and no more.
+from now on. Records are left as they are where the first is of the dialect, and none after it has
+what other tools alone write.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from mypt_records.reading import closest_key
 from mypt_spec.dialect import RECORDS, Dialect, detectable_dialects, families, folder
 from mypt_spec.extra_keys import extra_key
 from mypt_spec.findings import Finding
+from mypt_spec.record_schema import WEIGHTS_OF_OTHERS
 
 _WORST = 5  # errors of one record that count
 # What other tools write, and no dialect whose records code reads.
@@ -50,8 +52,9 @@ def with_shape(
             "out --records or --dialect"
         )
     if requested not in DETECTABLE and name != AUTO and not foreign:
-        first, source = beginning(source, least=1)
-        if not first or not _errors(_reader(name)(first[0])):
+        # A pipe that begins well need not wait for more.
+        some, source = beginning(source, least=1) if source.streamed else beginning(source)
+        if not some or not (_errors(_reader(name)(some[0])) or any(map(_has_parts, some))):
             return settings, source
     beginning_records, source = beginning(source)
     shape = requested if requested in DETECTABLE else ""
@@ -204,9 +207,16 @@ def _has_foreign_keys(record: object) -> bool:
     if any(record.get(key) for key in _OTHER_KEYS):
         return True
     messages = [m for m in record["messages"] if isinstance(m, dict)]
-    return any(
-        any(m.get(key) for key in _OTHER_MESSAGE_KEYS) or isinstance(m.get("content"), list)
+    return _has_parts(record) or any(m.get(k) for m in messages for k in _OTHER_MESSAGE_KEYS)
+
+
+def _has_parts(record: object) -> bool:
+    """Returns whether a message has its text in parts, or a weight by a name of other tools."""
+    messages = record.get("messages") if isinstance(record, dict) else None
+    return isinstance(messages, list) and any(
+        isinstance(m.get("content"), list) or not WEIGHTS_OF_OTHERS.isdisjoint(m)
         for m in messages
+        if isinstance(m, dict)
     )
 
 

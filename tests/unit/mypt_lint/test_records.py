@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,29 @@ def test_the_first_line_names_the_shape(lint: Any) -> None:
 @pytest.mark.parametrize("cell", ["system prompt", "call and result", "citation", "thinking"])
 def test_records_of_the_default_dialect_are_left_alone(cell: str, lint: Any) -> None:
     assert lint(write(*[FEATURES[cell]["mypt"]] * 3)) == (0, [], ["3 lines clean (1 file)"])
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [user([{"type": "text", "text": "Hi"}]), assistant("Hello.")],
+        [user("Hi"), assistant("Hello.", loss=False), user("Q"), assistant("A")],
+    ],
+    ids=["parts", "weight"],
+)
+def test_a_plain_first_record_does_not_decide(messages: Any, lint: Any) -> None:
+    """What other tools alone write is read in any row; a pipe is read by its first record."""
+    for rows in ([OPENAI, chat(*messages)], [chat(*messages), OPENAI]):
+        assert lint("--dialect", "chatml", write(*rows))[:2] == (0, [])
+
+
+def test_a_weight_by_another_name_is_to_be_renamed(capsys: Any, monkeypatch: Any) -> None:
+    """Without the key, the model would learn what it should not."""
+    record = chat(user("Hi"), assistant("Hello.", loss=False), user("Q"), assistant("A"))
+    stdin = io.TextIOWrapper(io.BytesIO((json.dumps(OPENAI) + "\n" + json.dumps(record)).encode()))
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert main(["--dialect", "chatml", "-"]) == 1
+    assert 'help: did you mean "weight"?' in capsys.readouterr().out
 
 
 def test_another_dialect_is_detected(lint: Any) -> None:
