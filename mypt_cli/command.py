@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mypt_cli.errors import ReaderGoneError, UsageError, nearest
+from mypt_cli.errors import UsageError, nearest
 from mypt_cli.parser import Parser
 from mypt_cli.run import message_of
 from mypt_cli.terminal import Display
@@ -30,7 +30,8 @@ class Command(NamedTuple):
 
     The exit status is 2 for an error, which is one line on stderr, and 130 after Ctrl-C, where
     `interrupted` is what to say. `errors` are exceptions of other packages that carry a message for
-    people; `closed_status` is the status when the reader of the output has gone (`| head`).
+    people; `closed_status` is the status when the reader of the output has gone (`| head`), unless
+    the only argument of the BrokenPipeError is another one.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Command(NamedTuple):
         except BrokenPipeError as error:
             # What is still in the buffer has nowhere to go.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return error.status if isinstance(error, ReaderGoneError) else self.closed_status
+            return int(error.args[0]) if len(error.args) == 1 else self.closed_status
         except Exception as error:
             if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
                 error = UsageError("this needs numpy: pip install 'mypt-tags[numpy]'")

@@ -11,13 +11,6 @@ class UsageError(Exception):
     """
 
 
-class ReaderGoneError(BrokenPipeError):
-    """The reader of the output has gone (`| head`); `status` is the exit status then."""
-
-    def __init__(self, status: int) -> None:
-        self.status = status
-
-
 def unreadable(path: str, error: OSError) -> UsageError:
     """Returns the UsageError for a path that the system cannot read."""
     if not isinstance(error, FileNotFoundError):

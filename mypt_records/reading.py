@@ -204,9 +204,7 @@ class Reader:
                 continue
             if not isinstance(text, str) or (kind != "text" and kind not in _THOUGHT):
                 got = f"one of type {kind!r}" if kind else "one without a type" * bool(part)
-                got += (
-                    f' without the string "{field}"' if kind == "text" or kind in _THOUGHT else ""
-                )
+                got += f' without the string "{field}"' * (kind in ("text", *_THOUGHT))
                 problem = 'expected a part {"type": "text", "text": "..."}, got '
                 self.add("MYP104", problem + (got or kind_of(content[i])), here)
                 return None

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from mypt_cli.errors import ReaderGoneError, UsageError
+from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.names import is_prepared
 from mypt_cli.progress import Bar
@@ -67,14 +67,10 @@ def lint(options: argparse.Namespace) -> int:
         )
     else:
         status = _Session(options, plan, known_keys(options, plan)).run()
-        status = _exit_status(options, status)
+        status = CLEAN if options.exit_zero and status != FAILED else status
     for reason in plan.left_out.unreadable or ():
         print(f"mypt-lint: error: {reason}", file=sys.stderr)
     return FAILED if plan.left_out.unreadable else status
-
-
-def _exit_status(options: argparse.Namespace, status: int) -> int:
-    return CLEAN if options.exit_zero and status != FAILED else status
 
 
 def watched(options: argparse.Namespace) -> NoReturn:
@@ -359,8 +355,8 @@ class _Session(NamedTuple):
             yield
         except BrokenPipeError as error:
             top = self.plan.top
-            status = judge(total, top.counting, top[MAX_RATE] or ()).status
-            raise ReaderGoneError(_exit_status(self.options, status)) from error
+            fail = ((), ()) if self.options.exit_zero else (top.counting, top[MAX_RATE] or ())
+            raise BrokenPipeError(judge(total, *fail).status) from error
 
     def _checked(self, groups: list[Group]) -> Iterator[Chunk]:
         """Yields the findings of all lines, and of the whole data set where these are wanted."""

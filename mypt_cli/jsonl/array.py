@@ -40,8 +40,6 @@ def cut_array(
 ) -> Iterator[Block]:
     """Yields the records in pieces of decompressed bytes that `reader` has read.
 
-    `alone`: one record is there, without an array around it.
-
     Holds one piece and one record of at most `max_line` bytes. What is wrong between records is a
     block with a `fault`, at its place.
     """

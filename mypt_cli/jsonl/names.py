@@ -32,11 +32,6 @@ def packing(path: str) -> Packing:
 
 
 def is_json(path: str, endings: str | tuple[str, ...] = JSON) -> bool:
-    """Returns whether a file, packed or not, ends in .json."""
+    """Returns whether the name of a file, packed or not, has an ending, by default .json."""
     name, ending = os.path.splitext(path.lower())
     return (name if ending in PACKED else path.lower()).endswith(endings)
-
-
-def is_lines(path: str) -> bool:
-    """Returns whether the name of a file, packed or not, says that it is JSONL."""
-    return is_json(path, (".jsonl", ".ndjson"))

@@ -26,8 +26,10 @@ from mypt_cli.jsonl.blocks import (
 )
 from mypt_cli.jsonl.compression import BrokenDataError, FileReader
 from mypt_cli.jsonl.layout import HEAD, LINES, RECORD, Layout, layout_of, records_in_array
-from mypt_cli.jsonl.names import is_lines
+from mypt_cli.jsonl.names import is_json
 from mypt_spec.findings import Finding
+
+_JSONL = (".jsonl", ".ndjson")  # names that promise a record a line
 
 
 def record_blocks(
@@ -52,7 +54,7 @@ def record_blocks(
             yield from cut_lines(pieces, reader, max_line=max_line)
         elif layout.kind == "events":
             yield from _as_one(cut_lines(pieces, reader, max_line=max_line), max_line)
-        elif layout.kind == "array" or (layout == RECORD and not is_lines(source.path)):
+        elif layout.kind == "array" or (layout == RECORD and not is_json(source.path, _JSONL)):
             from mypt_cli.jsonl.array import cut_array  # loaded only where it is needed
 
             yield from cut_array(pieces, reader, max_line=max_line, alone=layout == RECORD)

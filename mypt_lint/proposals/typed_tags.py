@@ -119,10 +119,7 @@ class TypedTags:
                     yield at, spelled, safe
 
     def _dropped(self, at: int, spelled: list[Event], safe: bool) -> Iterator[Fix]:
-        """Yields the fix that leaves out tags at the end of a text, if the format writes them.
-
-        It is a guess where the text may speak of them: after a blank, and of tags that open blocks.
-        """
+        """Yields the fix that leaves out tags at the end of a text, if the format writes them."""
         text = self._events[at]
         count = len(spelled)
         while count and spelled[count - 1].terminal != TEXT:
@@ -139,10 +136,15 @@ class TypedTags:
         new = "".join(e.text for e in spelled[:count])
         dropped = "".join(e.text for e in spelled[count:])
         value = value[:first] + new + value[first + len(text.text) :]
-        opens = any(self.dialect.table.terminals[e.terminal].opens for e in spelled[count:])
+        meant = (
+            new.endswith((" ", "\t"))
+            or any(  # a text may speak of the tag, or begin a turn
+                self.dialect.table.terminals[e.terminal].opens for e in spelled[count:]
+            )
+        )
         yield Fix(
             f"leave out `{dropped}`: it is written there anyway",
-            safe and not opens and not new.endswith((" ", "\t")),
+            safe and not meant,
             patch=({"op": "replace", "path": pointer, "value": value},),
         )
 
