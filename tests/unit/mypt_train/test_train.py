@@ -188,6 +188,15 @@ def test_an_interrupt_that_ends_other_processes_too(
             asked.__exit__(None, failed, None)
 
 
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupt.Interrupt(enabled=True, first=False):
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 # Trains, and is killed when it has written the first file of its third checkpoint.
 KILLED = """
 import os, signal, sys
