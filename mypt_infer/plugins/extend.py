@@ -141,11 +141,14 @@ def _with_ids(
     written = {*spelled.values()}
     result_ids = [message.get("tool_call_id") for message in messages]
     answered = [None if ident is None else spelled.get(ident, ident) for ident in result_ids]
-    waiting = iter([call for call in calls if call["id"] not in answered])
+    waiting = [call for call in calls if call["id"] not in answered]
     for number, (message, ident) in enumerate(zip(messages, answered, strict=True)):
         name = message.get("name")
         if message.get("role") == "tool" and ident not in written:
-            call = next(waiting, None)
+            call = min(
+                waiting, key=lambda c: c["function"]["name"] != message.get("name"), default=None
+            )
+            waiting = [c for c in waiting if c is not call]
             if call is None and not name:
                 raise ValueError(f"messages[{number}]: no call waits for it, and it has no name")
             if call is None:
