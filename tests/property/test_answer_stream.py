@@ -37,7 +37,7 @@ ANSWERS = {
     "calls": assistant("Let me see.", tool_calls=[FIRST, SECOND], reasoning_content="Two."),
 }  # fmt: skip
 # Their prompts end with a thought, or begin one, that no answer of the template has.
-APART = {"gemma4-26b", "olmo3-think"}
+APART = {"gemma4-26b", "gemma4-31b"}
 NAMES = sorted({*mypt_spec.dialects(), *families()} - APART)
 Known = tuple[mypt_spec.Dialect, list[int], list[int], str]
 
