@@ -25,7 +25,7 @@ from mypt_spec.bodies.definitions import layout_of
 from mypt_spec.bodies.json_body import counting
 from mypt_spec.bodies.tagged import USUAL
 from mypt_spec.episode import patterns_of
-from mypt_spec.table import TOOL_TAGS
+from mypt_spec.table import TOOL_TAGS, History
 from mypt_spec.templates.sandbox import ToolTemplate
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
@@ -37,10 +37,13 @@ _TOOLS = {body: _PROGRAM.with_name(f"{body}.jinja") for body in ("namespace", "s
 _TOOLS |= dict.fromkeys(TOOL_TAGS, _PROGRAM.with_name("tool_tags.jinja"))
 
 
-def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
+def chat_template(
+    dialect: Dialect, *, reserved: tuple[str, ...] = (), history: str = "official"
+) -> str:
     """Returns the chat template of a dialect. Raises ExportError where it can have none.
 
-    `reserved` are spellings of special ids that are no tags, which no text may have.
+    `reserved` are spellings of special ids that are no tags, which no text may have. Thoughts of
+    earlier turns are those of the model's own template, unless `history` is "keep".
     """
     layout, table = chat_layout(dialect), dialect.table
     slots: dict[str, Any] = facts(dialect, reserved=reserved)._asdict()
@@ -54,11 +57,12 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     # First: an option may have the name of a variable of the program.
     out.append(f"{{%- set thoughtless = {_thoughtless(layout)} -%}}\n")
     out += _option_texts(layout.options)
+    out.append(_forgets(table.history if history != "keep" else History()))
     for name, value in slots.items():
         out.append(f"{{%- set {name} = {json.dumps(value, ensure_ascii=False)} -%}}\n")
     fields = (
         f'state={start}, open="", key="", last="", mark="", said="", trained=0, out=[], '
-        "told='', front='', waiting=[], tools=0, turn=0, answered=false, again=false, "
+        "past=false, told='', front='', waiting=[], tools=0, turn=0, answered=false, again=false, "
         "next=false, given=false, final=false, late=[], resumed='', calls=0"
     )
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
@@ -72,6 +76,13 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     calls = JSON_TEXT if "call" in layout.paths else None
     files = [file for file in (tools, calls, _PROGRAM) if file is not None]
     return "".join([*out, *(file.read_text(encoding="utf-8") for file in files)])
+
+
+def _forgets(history: History) -> str:
+    """Returns what sets the columns of `[history]`; nothing is set where thoughts are kept."""
+    columns = history._asdict() if history.drops else {}
+    keeps = "tools" if history.keeps_with_tools else "false"
+    return f"{{%- set forgets = {{}} if {keeps} else {json.dumps(columns)} -%}}\n"
 
 
 def _thoughtless(layout: ChatLayout) -> str:
@@ -116,7 +127,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
             list(tags.types),
             tags.none,
         ],
-        "listed": [*listed.calls, listed.end, int(listed.escapes)],
+        "listing": [*listed.calls, listed.end, int(listed.escapes)],
         "bare_keys": [bare.end, bare.null] if bare == "bare_keys" else [],
         "each_tool": bool(getattr(opener and opener.body, "each", False)),
         "repeated": {kind: t.name for kind, t in table.between.items()},

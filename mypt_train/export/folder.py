@@ -49,7 +49,9 @@ def export(
             f"{source / CONFIG}: the model has {config.get('vocab_size')} ids, {name} has "
             f"{d.tokenizer.vocab_size}; name the vocabulary that it was trained on with --vocab"
         )
-    texts = server_files(d, {"transformers": 0, **dict.fromkeys(servers, 0)}, say)
+    history = model_folder.history_of(source)
+    names = {"transformers": 0, **dict.fromkeys(servers, 0)}
+    texts = server_files(d, names, say, history=history)
     response = json.loads(texts.pop(RESPONSE))
     ends = {tag: d.tokenizer.special[tag] for tag in endings(d)}
     last = next(reversed(ends), padding(d))
@@ -61,7 +63,7 @@ def export(
         "pad_token_id": d.tokenizer.pad,
     }
     for_us = {"dialect": d.name} if d.name in mypt_spec.dialects() else {}
-    config |= for_us | ({"history": "keep"} if model_folder.history_of(source) == "keep" else {})
+    config |= for_us | ({"history": "keep"} if history == "keep" else {})
     files = {
         CONFIG: {"architectures": ["LlamaForCausalLM"], "model_type": "llama"} | config | ids,
         GENERATION: {"do_sample": True} | settings | ids | stops,

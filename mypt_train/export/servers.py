@@ -40,11 +40,13 @@ def chosen(names: Iterable[str], known: Iterable[str] = tuple(SERVERS)) -> tuple
 
 
 def server_files(
-    dialect: Dialect, servers: Iterable[str], say: Callable[[str], None] = lambda _: None
-) -> dict[str, str]:
+    dialect: Dialect, servers: Iterable[str], say: Callable[[str], None] = lambda _: None,
+    *, history: str = "official",
+) -> dict[str, str]:  # fmt: skip
     """Returns the files for some servers. Raises ExportError where one cannot be written.
 
     Optional files that cannot be written are left out; `say` is told why, and so is the README.
+    `history` says which thoughts of earlier turns the chat template writes.
     """
     servers = tuple(servers)
     required, optional = (
@@ -65,7 +67,7 @@ def server_files(
 
     call = f"from mypt_infer.plugins.vllm import register\n\nregister({dialect.spec!r})\n"
     makers: dict[str, Callable[[], str]] = {
-        TEMPLATE: lambda: chat_template(dialect, reserved=reserved),
+        TEMPLATE: lambda: chat_template(dialect, reserved=reserved, history=history),
         RESPONSE: lambda: _json(response_template(dialect)),
         VLLM_RESPONSE: lambda: _json(vllm_template(dialect)),
         PARSERS: lambda: call,

@@ -23,6 +23,7 @@ from mypt.export import main
 from mypt_infer.decode.prompt import prompt_ids
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.bodies.json_body import written
+from mypt_spec.history import official
 from mypt_spec.table import TEXT
 from mypt_train.export import endings, server_files
 from mypt_train.export.chat_facts import first_text
@@ -60,7 +61,8 @@ def render(name: str, messages: Any = QUESTION, **options: Any) -> Any:
 @few
 def test_the_template_gives_our_ids_and_mask(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
-    record, episode = data.draw(chats(name, clean=data.draw(st.booleans())).filter(bool))
+    record, whole = data.draw(chats(name, clean=data.draw(st.booleans())).filter(bool))
+    episode = official(whole, d.table)
     assume(not spells(d, (padding(d),), record) and not joins(d, episode))
     # Jinja writes such a number otherwise, so the template refuses it by name.
     assume(name != "harmony" or not EXPONENT.search(json.dumps(record.get("tools"))))
@@ -172,6 +174,7 @@ def test_a_template_can_forbid_thoughts(thought: dict[str, str]) -> None:
     for options in (off, {"enable_thinking": True}, {}):
         episode, findings = d.check({"messages": messages, "chat_template_kwargs": options})
         assert (episode is not None, findings) == (True, [])
+        episode = official(episode, d.table)
         rows = render("qwen3", messages, **MASKED, **options)
         # Texts, not ids: the line ends after the thought are a prompt's, so ours are apart from "a".
         assert d.tokenizer.decode(rows["input_ids"]) == d.serialize(episode)
@@ -213,7 +216,7 @@ def test_a_template_writes_what_options_say(name: str, data: st.DataObject) -> N
         with pytest.raises(jinja2.exceptions.TemplateError, match="may not come here"):
             render(name, messages, tools=tools, **options)
         return
-    assert render(name, messages, tools=tools, **options) == d.serialize(episode)
+    assert render(name, messages, tools=tools, **options) == d.serialize(official(episode, d.table))
     prompt, _ = d.read(record | {"messages": QUESTION, KEY: options})
     assert prompt is not None
     text = render(name, tools=tools, add_generation_prompt=True, **options)

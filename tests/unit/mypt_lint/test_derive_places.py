@@ -17,6 +17,7 @@ from mypt_lint.template.model import ModelFolder
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import patterns_of
+from mypt_spec.history import official
 from mypt_spec.templates.sandbox import compiled
 from mypt_train.data.encode_line import Encoder, Options
 from mypt_train.export.chat_template import chat_template
@@ -200,7 +201,9 @@ def test_what_a_dropped_thought_leaves_is_learned(leaves: Dialect) -> None:
     legal = [r for r in records if all(f.severity != "error" for f in leaves.check(r)[1])]
     exported = compiled(_plain(chat_template(leaves)))
     for record in legal:
-        assert exported(**record)[0] == leaves.serialize(leaves.check(record)[0])
+        assert exported(**record)[0] == leaves.serialize(
+            official(leaves.check(record)[0], leaves.table)
+        )
     for policy in ("official", "per-turn"):
         options = Options(dialect=str(leaves.folder), history=policy)
         slow = Encoder(options)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import bench.data
 import mypt_spec
 from mypt.export import main
+from mypt_spec.history import official
 from mypt_spec.tokenizer.vocabulary import FILE
 from mypt_train.curriculum import episodes
 from mypt_train.data.encode_line import Encoder
@@ -220,6 +221,7 @@ def test_chats_on_the_vocabulary_of_a_model(
     episode, findings = d.check(record)
     assert episode is not None
     assert not [f for f in findings if f.severity == "error"]
+    episode = official(episode, d.table)
     rendered = loaded.apply_chat_template(
         record["messages"], tools=record.get("tools"), return_dict=True,
         return_assistant_tokens_mask=True,
