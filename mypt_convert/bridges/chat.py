@@ -171,7 +171,7 @@ class _Reader:
         ident = call.id.text if call.id is not None else ""
         if call.id is not None and self.open.first((_ID, ident)):
             self.add("MYP104", f'two calls without a result have the id "{ident}"', call.id.at)
-        keys = [(_NAME, call.name.text), _ANY] if call.id is None else [(_ID, ident)]
+        keys = [(_NAME, call.name.text), _ANY] + [(_ID, ident)] * (call.id is not None)
         self.open.add(call, *keys)
         value = call.arguments.value if call.arguments is not None else None
         at = call.arguments.at if call.arguments is not None else call.at
@@ -205,7 +205,7 @@ class _Reader:
     def take(self, message: Message) -> Call | None:
         """Returns the call that a result answers, which waits no longer.
 
-        It is found by its id; without ids, by its name, or it is the first one.
+        It is found by the result's id; without one, by its name, or it is the first one.
         """
         if message.answers is not None:
             return self.open.take((_ID, message.answers.text))

@@ -487,3 +487,23 @@ def test_a_system_prompt_beside_the_messages_is_read(prompt: Any) -> None:
     assert (out.record, out.losses) == (mypt(), ())
     refused = Converter("openai", "mypt").record(chat(USER, ANSWER, system=5))
     assert refused.findings[0].pointer == "/system"
+
+
+def test_results_without_ids_are_of_the_calls_in_order() -> None:
+    """As a record of qwen3 itself is read; the linter warns of each (MYP352)."""
+    both = [
+        {"id": f"c{n}", "type": "function", "function": {"name": "get", "arguments": {"n": n}}}
+        for n in (1, 2)
+    ]
+    record = {
+        "messages": [
+            {"role": "user", "content": "Q"},
+            {"role": "assistant", "content": "", "tool_calls": both},
+            {"role": "tool", "content": "one"},
+            {"role": "tool", "content": "two"},
+            {"role": "assistant", "content": "A"},
+        ]
+    }
+    out = Converter("openai", "qwen3").record(record)
+    assert out.record is not None, out.findings
+    assert [m.get("content") for m in out.record["messages"]][2:4] == ["one", "two"]
