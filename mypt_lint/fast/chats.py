@@ -54,7 +54,7 @@ class ChatSkeletons:
 
     def __init__(self, checker: Checker) -> None:
         self.longest = min(_LONGEST, _LONGEST if checker.formatless else longest(checker))
-        if checker.shape in tables() or checker.dialect.tokenizer.lacks:
+        if checker.shape in tables():
             self.longest = -1  # what is found in a trace may depend on more
         self.checker, d = checker, checker.dialect
         self._tools = Memo[bytes, Tools | None](_LISTS, room=_ROOM)

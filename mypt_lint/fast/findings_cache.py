@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.chats import ChatSkeletons
+from mypt_lint.fast.clean_texts import told_apart
 from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton
 from mypt_records.names import OPT_OUT
 from mypt_spec.adapters.message_splitter import unescaped_quotes
@@ -60,6 +60,7 @@ class FindingsCache:
         # None: the line must be checked as it is.
         self.memo = Memo[bytes, tuple[CachedFinding, ...] | None](sys.maxsize, room=_ROOM)
         self.skeletons = ChatSkeletons(checker)
+        self.is_apart = told_apart(checker.dialect.tokenizer.lacks)
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
@@ -85,7 +86,7 @@ class FindingsCache:
 
         Raises what goes wrong when the line is decoded, and NoSkeletonError.
         """
-        if len(raw) > self.skeletons.longest or raw.endswith(b"\r") or has_separator(raw):
+        if len(raw) > self.skeletons.longest or raw.endswith(b"\r") or self.is_apart(raw):
             return None
         if b"\xee" in raw or b"\\ue" in raw or b"\\uE" in raw:  # perhaps a sign
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,7 @@ def test_the_linter_and_prepare_say_where(
 def test_other_lines_are_proved_clean(path: Path) -> None:
     """Whether the character is in a line itself, or as an escape, in JSON that is a string, too."""
     pytest.importorskip("numpy")
+    from mypt_lint.fast.findings_cache import FindingsCache
     from mypt_train.data.encode_line import Encoder
     from mypt_train.data.formats.options import Options
 
@@ -106,6 +108,9 @@ def test_other_lines_are_proved_clean(path: Path) -> None:
     encoder = Encoder(Options(dialect="qwen3", vocabulary=str(path)))
     lines = [line.encode() for line in (*good, *bad)]
     assert encoder.clean_filter.doubtful(lines) == [*range(len(good), len(lines))]
+    of_others = FindingsCache(replace(encoder.checker, shape="openai"))
+    assert of_others.judged(json.dumps(record("Größe 2 €")).encode())
+    assert {*map(of_others.judged, lines[len(good) :])} == {None}
     found = [[f.code for f in outcome.findings] for outcome in encoder.lines(lines)]
     assert found[: len(good)] == [[]] * len(good)
     assert all("MYP514" in codes for i, codes in enumerate(found[len(good) :]) if i != 3)
