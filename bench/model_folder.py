@@ -1,6 +1,7 @@
 """Times `mypt-prepare --model` end to end against `apply_chat_template` of transformers.
 
     python -m bench.model_folder [FOLDER ...] [--records 3000] [--rounds 3] [--derived] [--prose]
+        [--gigatoken]
 
 Without a folder, the vocabulary is GPT-2's, and the template below marks what is trained. Records
 are made up: chats, calls of one tool, and calls of tools that no other record has. A side is the
@@ -12,7 +13,8 @@ shards, once with an empty cache and once after that.
 `--derived` times chats from lines to ids and mask in this process, one thread, nothing written: by
 the shipped format that writes the folder's text, or the derived one, checked, but not compared with
 renderings (`dialect`); and by `apply_chat_template` from parsed records. Each round has records of
-its own. With `--prose`, every tenth word is a quote, code, markup or of another script.
+its own. With `--prose`, every tenth word is a quote, code, markup or of another script. With
+`--gigatoken`, that is loaded before the first round, as after 128 characters for each token.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from typing import Any
 import mypt_spec
 from bench.chats import words, write
 from bench.data import prose
+from mypt_spec.tokenizer import batch
 from mypt_train.export.tokenizer_file import padding, tokenizer_config, tokenizer_json
 
 TEMPLATE = """\
@@ -108,7 +111,7 @@ def times(command: list[str], cache: Path, codes: tuple[int, ...] = (0,)) -> tup
     return spent, time.perf_counter() - began
 
 
-def in_process(folder: Path, lines: list[bytes], rounds: int) -> None:
+def in_process(folder: Path, lines: list[bytes], rounds: int, *, gigatoken: bool = False) -> None:
     """Prints the time of encoders in this process, and how many ids are those of transformers."""
     from transformers import AutoTokenizer
 
@@ -139,6 +142,9 @@ def in_process(folder: Path, lines: list[bytes], rounds: int) -> None:
         ],
         "dialect": lambda n: encoder.lines(parts[n]),
     }
+    if gigatoken:
+        sides["dialect"](0)
+        batch._met.update(dict.fromkeys(batch._met, 1 << 40))
     wanted = sides["apply_chat_template"](0)
     spent: dict[str, list[float]] = {side: [] for side in sides}
     made = [outcome.samples for outcome in sides["dialect"](0)]
@@ -166,6 +172,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--derived", action="store_true")
     options.add_argument("--prose", action="store_true")
+    options.add_argument("--gigatoken", action="store_true")
     options.add_argument("--kinds", nargs="*", choices=KINDS, default=KINDS)
     chosen = options.parse_args()
     if chosen.derived:
@@ -176,7 +183,8 @@ def main() -> None:
                 say = prose if chosen.prose else words
                 write(path := Path(made) / "x.jsonl", size, kind, ids=True, say=say)
                 print(f"{folder.name}, {kind}:")
-                in_process(folder, path.read_bytes().splitlines(), chosen.rounds)
+                lines = path.read_bytes().splitlines()
+                in_process(folder, lines, chosen.rounds, gigatoken=chosen.gigatoken)
         return
     with tempfile.TemporaryDirectory() as made:
         here = Path(made)
