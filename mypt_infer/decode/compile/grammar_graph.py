@@ -237,7 +237,10 @@ class GrammarGraph:
         for before, at in ((True, state), (False, following)):
             for name in self._tags(at):
                 then = self._after_head(at, name, answered=answered)
-                node.edges[self.heads[name].symbol(first=before)] = then, 0
+                symbol = self.heads[name].symbol(first=before)
+                if symbol in node.edges:  # of a tag that begins alike
+                    then = Node(also=[node.edges[symbol][0], then], block=then.block)
+                node.edges[symbol] = then, 0
 
     def _after_head(self, state: int, name: str, *, answered: bool) -> Node:
         """Returns the node after the head of a tag: the tag's tail, then what follows the tag."""

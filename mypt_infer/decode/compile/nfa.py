@@ -157,6 +157,8 @@ def determinize(start_nodes: Iterable[Node]) -> Dfa:
         targets: dict[Symbol, set[Place]] = {}
         for node in places:
             for symbol, target in node.edges.items():
+                if merged.leaf is not node.leaf and symbol[0] == "id":  # in place of the content
+                    symbol = "first", symbol[1]
                 targets.setdefault(symbol, set()).add(target)
         for symbol, group in targets.items():
             if merged.leaf is not None and symbol[0] == "byte" and symbol not in merged.leaf.exits:
