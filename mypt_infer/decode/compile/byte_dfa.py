@@ -263,7 +263,7 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
 
     The only exit is the closing quote. DEL is refused: llguidance would escape it.
     """
-    endings = {_codes(f.partition('"')[0]) for f in forbidden if f[:1] != '"'}  # else escaped
+    endings = {_codes(f) for f in forbidden if '"' not in f}  # a quote would be escaped
     order = [p for p in _matcher(endings) if not any(_ends(p, c) for c in endings)]
     states = {p: i for i, p in enumerate(order)}
     names = ["esc", "u", "u0", "u00", "u000", "u001"]
@@ -304,7 +304,8 @@ def python_string_dfa(forbidden: tuple[str, ...], quote: str = "") -> ByteDfa:
 
     If it is in a `quote`, that and backslashes and line ends are escaped, and nothing else.
     """
-    leaf, end = string_dfa(forbidden), ord(quote or "'")
+    end = ord(quote or "'")
+    leaf = string_dfa(tuple(f.translate({QUOTE: end, end: QUOTE}) for f in forbidden))
     step = leaf.step.copy()
     step[:, [QUOTE, end]] = step[:, [end, QUOTE]]
     step[step[0, ord("\\")], [*(b"utbf" if quote else b"'ubf")]] = DEAD
