@@ -103,7 +103,7 @@ class OneWay:
             return way
         out, at = bytearray(), state
         while True:
-            if self.tables.frame[at]:
+            if self.tables.frame[at] or at in self.tables.holes:
                 then = _KINDS
                 break
             ids, _ = self.tables.listed(at)
