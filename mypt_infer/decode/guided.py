@@ -86,7 +86,10 @@ _SLACK = 16
 class _BodyState(NamedTuple):
     """A state: its hole, the state before it, the token between (-1 at the start), an ending.
 
-    `read`: the bytes of the body so far. `over`: the body may also end here, and tags may follow.
+    `read`: the bytes of the body so far. `beside`: states of the tables in which the same tokens
+    may end as well: the hole at whose start tags may replace an answer, the place after an answer
+    that may end here, and places within a tag that may have begun. An answer that may only end has
+    no ending.
     """
 
     hole: int
@@ -95,7 +98,7 @@ class _BodyState(NamedTuple):
     companion: int
     ending: tuple[int, ...]
     read: int
-    over: bool = False
+    beside: tuple[int, ...] = ()
 
 
 class Guided(Engine):
@@ -161,17 +164,12 @@ class Guided(Engine):
     # What the decoder asks of an engine.
 
     def next(self, state: int, token: int) -> int:
-        if state < self.size:
-            then = self.tables.next(state, token)
-        else:
-            hole = self._beside(state)
-            then = self.tables.next(hole, token) if hole is not None else DEAD_STATE
-            if then == DEAD_STATE:
-                return self._next(state, token)
-        return self._enter(then) if then in self.tables.holes else then
+        if state >= self.size:
+            return self._next(state, token)
+        return self._entered(self.tables.next(state, token))
 
     def begin(self, state: int, events: Sequence[Event]) -> int:
-        return self._enter(state) if state in self.tables.holes else state
+        return self._entered(state)
 
     def allow(self, state: int) -> Options:
         if state < self.size:
@@ -188,7 +186,7 @@ class Guided(Engine):
         return self._inside(state, proved_ids.ids, proved_ids.least)
 
     def free(self, state: int) -> tuple[int, int, AllowSet] | None:
-        if state < self.size or self._beside(state) is not None:
+        if state < self.size or self._at(state).beside:
             return None
         offered = self.offered(state)
         facts = self._facts(state, offered.most)
@@ -199,7 +197,7 @@ class Guided(Engine):
 
     def forced_bytes(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
         """Returns what llguidance says must follow, as far as the companion takes it."""
-        if state < self.size or (not beside and self._beside(state) is not None):
+        if state < self.size or (self._at(state).beside and not beside):
             return b"", b""
         with self.calls.lock:
             place, here = self._at(state), self._matcher(state).deep_copy()
@@ -230,11 +228,12 @@ class Guided(Engine):
     def state_facts(self, state: int) -> StateFacts:
         if state < self.size:
             return super().state_facts(state)
-        beside = self._beside(state)
-        if beside is not None:
-            facts = super().state_facts(beside)
-            return facts if self._at(state).over else facts._replace(final=False)
-        return self._facts(state, len(self._at(state).ending))
+        place = self._at(state)
+        facts = [super(Guided, self).state_facts(i) for i in place.beside]
+        facts += [self._facts(state, len(place.ending))] if place.ending else []
+        nearest = min(facts, key=lambda one: one.distance)
+        final = place.hole not in place.beside and any(one.final for one in facts)
+        return nearest._replace(final=final)
 
     def only(self, tool: int) -> Tables:
         least = len(self.endings.get(tool + 1, ()))
@@ -252,28 +251,23 @@ class Guided(Engine):
         tables, after = self.tables, self._facts(state, 0)
         block = np.full(len(ids), after.block, dtype=np.int32)
         options = Options(ids, block, least + after.distance, least + after.to_close)
-        beside = self._beside(state)
-        if beside is None:
+        beside = [table_options(tables, i) for i in self._at(state).beside]
+        if not beside:
             return options
-        of_tables = table_options(tables, beside)
-        both = [np.concatenate(pair) for pair in zip(options, of_tables, strict=True)]
-        return Options(*(part[np.argsort(both[0])] for part in both))
+        every = [np.concatenate(parts) for parts in zip(options, *beside, strict=True)]
+        order = np.lexsort((every[2], every[0]))  # of an id in several, the nearest to the end
+        first = np.diff(every[0][order], prepend=-1) > 0
+        return Options(*(part[order][first] for part in every))
 
-    def _enter(self, hole: int) -> int:
-        """Returns the state at the start of a body that the tables leave to this engine."""
-        ending = self.endings[self.tables.holes[hole][0]]
+    def _entered(self, state: int) -> int:
+        """Returns a state of the tables, or the state of the body that the tables leave there."""
+        if state not in self.tables.holes:
+            return state
+        ending = self.endings[self.tables.holes[state][0]]
+        beside = (state,) if state in self._holes_beside_tags else ()
         with self.calls.lock:
-            first = self._prover_of(hole).ground.lexemes.first
-            return self._number(_BodyState(hole, -1, -1, first, ending, 0))
-
-    def _beside(self, state: int) -> int | None:
-        """Returns the state of the tables whose tags may follow, too: where a body may also end, or
-        the hole at whose start a state is; else None.
-        """
-        place = self._at(state)
-        if place.over:
-            return self.tables.holes[place.hole][1]
-        return place.hole if place.before < 0 and place.hole in self._holes_beside_tags else None
+            first = self._prover_of(state).ground.lexemes.first
+            return self._number(_BodyState(state, -1, -1, first, ending, 0, beside))
 
     def _may_end_early(self, state: int) -> bool:
         """Returns whether a body may end where it may also go on: an answer, but for JSON in
@@ -283,11 +277,6 @@ class Guided(Engine):
         if answer is None or self.tables.holes[self._at(state).hole][0] != RESPONSE:
             return False
         return not (answer.json and self._read(state)[0][:1] in (b"{", b"[", b'"'))
-
-    def _tags_after(self, hole: int) -> list[int]:
-        """Returns the ids with which a tag after a body begins."""
-        ids: list[int] = table_options(self.tables, self.tables.holes[hole][1]).ids.tolist()
-        return ids
 
     @cached_property
     def _holes_beside_tags(self) -> frozenset[int]:
@@ -309,12 +298,13 @@ class Guided(Engine):
             if number is not None:
                 return number
             offered = self.offered(state)
-            if not offered.has(token):
-                return DEAD_STATE
-            ending = self._ending(state, token)
-            if ending is None:
+            after = [self.tables.next(i, token) for i in place.beside]
+            beside = [i for i in after if i != DEAD_STATE]
+            ending = self._ending(state, token) if offered.has(token) else None
+            if ending is None and offered.has(token):
                 self._refuse(state, [token])
-                return DEAD_STATE
+            if ending is None:
+                return self._entered(min(beside, key=self._distance, default=DEAD_STATE))
             offered.lengths[token] = len(ending)
             ground = self._prover_of(place.hole).ground
             companion = ground.lexemes.next(place.companion, token)
@@ -322,15 +312,19 @@ class Guided(Engine):
             if self._may_end_early(state):
                 here = self._place(state)
                 over = over or self._answers.may_end(here, token, companion)
-                if not ending:
-                    tags = self._tags_after(place.hole)
-                    ending = self._answers.longer(here, token, companion, tags)
-            if not ending:
-                return self.tables.holes[place.hole][1]
+                ending = ending or self._answers.longer(here, token, companion)
+            beside += [self.tables.holes[place.hole][1]] if over else []
+            if not ending and len(beside) == 1:
+                return beside[0]
             length = place.read + len(ground.search.vocabulary.tokens[token])
             return self._number(
-                _BodyState(place.hole, state, token, companion, tuple(ending), length, over)
+                _BodyState(
+                    place.hole, state, token, companion, tuple(ending), length, tuple(beside)
+                )
             )
+
+    def _distance(self, state: int) -> int:
+        return self.tables.lists[1][state]
 
     def offered(self, state: int) -> Offered:
         """Returns what may follow a state, as far as llguidance and the companion say."""
@@ -360,6 +354,8 @@ class Guided(Engine):
         Ids that the work bound of `proved` left out are assumed to come no nearer to the end.
         """
         with self.calls.lock:
+            if not self._at(state).ending:
+                return self.offered(state).ids, self.offered(state).least
             proved = self.proved(state)
             offered = replace(self.offered(state), assumed=len(self._at(state).ending))
             ids, least = offered.ids, offered.least
@@ -506,10 +502,6 @@ class Guided(Engine):
             bits = self._prover_of(here.hole).ground.takes(place.companion)[0]
             bits = bits & self.ground.search.bitmask.packed(place.matcher)
             bits = cleared(bits, self._refused.get(state, ()))
-            if here.before < 0:
-                bits = cleared(bits, self.calls.avoided.tolist())
-        if here.over:
-            bits = cleared(bits, self._tags_after(here.hole))
         if place.at.key and not place.rule.closed:
             bits = cleared(bits, self._ends_a_known_key(state))
         bits[first_id >> 3] |= 1 << (first_id & 7)
@@ -543,6 +535,9 @@ class Guided(Engine):
 
     def _offer(self, state: int) -> Offered:
         place = self._place(state)
+        if not place.ending:
+            none = np.zeros(-(-self.tables.vocabulary // 32) * 4, dtype=np.uint8)
+            return Offered(none, self.tables.vocabulary, 0, {}, True)
         bits = self._agreed(state, place)
         least, first_id = len(place.ending), place.ending[0]
         certain = None if place.is_bound else True

@@ -4,7 +4,6 @@ Input: a dialect and a Response. Output: an Answer. A response of which no text 
 here, so that all that is offered later has an ending.
 """
 
-from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from mypt_infer.decode.base.vocab import cached_by
 from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.llguidance.completion import Search
 from mypt_infer.decode.llguidance.grammar import ALL, Rule, matcher_of, rule_of
 from mypt_infer.decode.llguidance.ground import Ground, ground, pending
@@ -41,8 +41,8 @@ class Answer(NamedTuple):
     rule: Rule
 
 
-def answer(dialect: Dialect, response: Response, avoided: Collection[int]) -> Answer:
-    """Returns a response, prepared; its text begins with none of the ids `avoided`.
+def answer(dialect: Dialect, response: Response) -> Answer:
+    """Returns a response, prepared.
 
     Raises ResponseError for a response that llguidance cannot read, or that no text of the dialect
     fits; EngineError if llguidance is not installed.
@@ -58,7 +58,7 @@ def answer(dialect: Dialect, response: Response, avoided: Collection[int]) -> An
         return canonical(value, dialect.table.literals).encode()
 
     hints = Hints([schema], spell, lambda value: len(shared.search.tokens(spell(value))))
-    ending = _ending(dialect, shared, first, schema, end, avoided, hints)
+    ending = _ending(dialect, shared, first, schema, end, hints)
     rule = Rule(ALL, True, _SPARE, hints, ALL)
     if schema is not None:
         rule = rule_of(schema, hints, shared.pending.avoided, dialect)
@@ -94,26 +94,27 @@ def _ending(
     first: Any,
     schema: dict[str, Any] | None,
     end: int,
-    avoided: Collection[int],
     hints: Hints,
 ) -> list[int]:
-    """Returns the shortest text that was found, as tokens; the first is none of `avoided`."""
-    search, words = shared.search, shared.search.vocabulary.tokens
+    """Returns the shortest text that was found, as tokens."""
+    search, begin = shared.search, shared.lexemes.first
 
-    def fit(tokens: list[int]) -> list[list[int]]:
-        if search.vocabulary.nowhere in tokens:
-            return []
-        candidates = [tokens, *_other_firsts(search, tokens, words)]
-        return [s for s in candidates if s and s[0] not in avoided and shared.proved(first, s, end)]
+    def fit(tokens: list[int]) -> list[int]:
+        is_spelled = search.vocabulary.nowhere not in tokens
+        return tokens if tokens and is_spelled and shared.proved(first, tokens, end) else []
 
-    fits: list[list[int]] = []
+    fits: list[int] = []
     if schema is not None:
         plain = {word: value for word, value in schema.items() if word != GUIDANCE}
         with suppress(Unclear, UnicodeEncodeError):
             fits = fit(search.tokens(hints.spell(minimal_value(plain, hints.size))))
     if not fits:
-        searched = search.ending(first, shared.lexemes.first, most=_MOST, hints=hints)
-        fits = fit(searched.tokens) if searched.tokens else []
+        searched = search.ending(first, begin, most=_MOST, hints=hints)
+        fits = fit(searched.tokens or [])
+        for token in search.outside.tolist() if searched.tokens == [] else ():
+            rest, then = first.deep_copy(), shared.lexemes.next(begin, token)
+            if not fits and then != DEAD_STATE and rest.consume_token(token):
+                fits = fit([token, *(search.ending(rest, then, hints=hints).tokens or ())])
         if not fits and searched.tokens is None and not searched.none:
             raise ResponseError(
                 f"no text that fits the response was found in {searched.looked:,} steps of a "
@@ -121,20 +122,7 @@ def _ending(
             )
     if not fits:
         raise ResponseError(
-            "no text was found that fits the response, spells no tag and does not begin as a tag "
-            f"of {dialect.name} does; an empty text does not count"
+            f"no text was found that fits the response and spells no tag of {dialect.name}; an "
+            "empty text does not count"
         )
-    return min(fits, key=len)
-
-
-def _other_firsts(search: Search, tokens: list[int], words: tuple[bytes, ...]) -> list[list[int]]:
-    """Returns the same text with other first tokens."""
-    text = b"".join(words[t] for t in tokens)
-    out, tree = [], search.vocabulary.trie
-    for at, byte in enumerate(text):
-        below = tree.below(byte)
-        if below is None:
-            break
-        tree = below
-        out += [[token, *search.tokens(text[at + 1 :])] for token in tree.ids]
-    return out
+    return fits

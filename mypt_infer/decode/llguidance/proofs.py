@@ -188,15 +188,15 @@ class Prover:
         """Returns whether a body may end after a token, which leads the companion to `after`."""
         return _Endings(self.ground, place.matcher, self.end, [[]]).fits(0, token, after)
 
-    def longer(self, place: Place, token: int, after: int, tags: list[int]) -> list[int]:
+    def longer(self, place: Place, token: int, after: int) -> list[int]:
         """Returns tokens that make a body longer that may end after one; none if none was found.
 
-        The first is none of `tags`. Of the ids that may come first, few are tried.
+        Of the ids that may come first, few are tried.
         """
         ground, matcher = self.ground, place.matcher.deep_copy()
         if not matcher.consume_token(token):
             return []
-        bits = cleared(ground.takes(after)[0] & ground.search.bitmask.packed(matcher), tags)
+        bits = ground.takes(after)[0] & ground.search.bitmask.packed(matcher)
         text = place.text + ground.search.vocabulary.tokens[token]
         longer = place._replace(matcher=matcher, companion=after, text=text, ending=())
         ids = np.flatnonzero(np.unpackbits(bits, bitorder="little"))[:_ONWARD].tolist()

@@ -9,10 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
-from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.build_tables import build
 from mypt_infer.decode.compile.call_graph import OPENED, around, body_of, check_named
 from mypt_infer.decode.compile.grammar_graph import call_ends
@@ -35,9 +32,8 @@ class Calls:
     """The calls of some tools.
 
     `tables` have a hole for each body. By hole: `first` is the matcher there, `endings` is one body
-    as tokens. `rules` is by tool. `answer` is the response, if there is one: its hole is RESPONSE,
-    and no answer begins with an id of `avoided`. `hints` is for calls of any tool. Whoever uses a
-    matcher holds `lock`.
+    as tokens. `rules` is by tool. `answer` is the response, if there is one: its hole is RESPONSE.
+    `hints` is for calls of any tool. Whoever uses a matcher holds `lock`.
     """
 
     tables: Tables
@@ -46,7 +42,6 @@ class Calls:
     rules: tuple[Rule, ...]
     hints: Hints | None = None
     answer: Answer | None = None
-    avoided: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -103,17 +98,12 @@ def bytes_of(calls: Calls, tools: Sequence[ToolSpec], response: Response | None)
 
 def answered(dialect: Dialect, calls: Calls, response: Response) -> Calls:
     """Returns calls with a body for the hole of the answer."""
-    base = calls.tables
-    holes = [state for state, (hole, _) in base.holes.items() if hole == RESPONSE]
-    if not holes:
+    if RESPONSE not in {hole for hole, _ in calls.tables.holes.values()}:
         raise ResponseError(f"no answer can be written in {dialect.name} with these options")
-    avoided = np.unique(
-        np.concatenate([base.edges.token[slice(*base.edges.first[s : s + 2])] for s in holes])
-    )
-    ready = answer(dialect, response, frozenset(avoided.tolist()))
+    ready = answer(dialect, response)
     endings = {**calls.endings, RESPONSE: ready.ending}
     first = {**calls.first, RESPONSE: ready.first}
-    return replace(calls, first=first, endings=endings, answer=ready, avoided=avoided)
+    return replace(calls, first=first, endings=endings, answer=ready)
 
 
 class _Opening:
