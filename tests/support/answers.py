@@ -11,6 +11,7 @@ import mypt_spec
 from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.deltas import DeltaReader
 from mypt_train.export.chat_facts import endings
+from tests.support import vocabulary
 from tests.support.build import assistant, function, user
 
 SYSTEM = {"role": "system", "content": "S"}
@@ -53,13 +54,18 @@ class Known(NamedTuple):
 
 
 @cache
-def _prompter(name: str) -> Prompter:
-    return Prompter(mypt_spec.dialect(name), name)
+def _prompter(name: str, *, small: bool = False) -> Prompter:
+    return Prompter(vocabulary.small(name) if small else mypt_spec.dialect(name), name)
 
 
-def written(name: str, message: dict[str, Any], tools: list[Any]) -> Known | None:
-    """Returns an answer as a format writes it; None if the format has no place for a part of it."""
-    prompter = _prompter(name)
+def written(
+    name: str, message: dict[str, Any], tools: list[Any], *, small: bool = False
+) -> Known | None:
+    """Returns an answer as a format writes it; None if the format has no place for a part of it.
+
+    `small`: on the small vocabulary.
+    """
+    prompter = _prompter(name, small=small)
     dialect, tools = prompter.dialect, tools if "tool_calls" in message else []
     for head in ([SYSTEM], []):
         try:
