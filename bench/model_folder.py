@@ -183,8 +183,8 @@ def main() -> None:
                 say = prose if chosen.prose else words
                 write(path := Path(made) / "x.jsonl", size, kind, ids=True, say=say)
                 print(f"{folder.name}, {kind}:")
-                lines = path.read_bytes().splitlines()
-                in_process(folder, lines, chosen.rounds, gigatoken=chosen.gigatoken)
+                data = path.read_bytes().splitlines()
+                in_process(folder, data, chosen.rounds, gigatoken=chosen.gigatoken)
         return
     with tempfile.TemporaryDirectory() as made:
         here = Path(made)
