@@ -109,10 +109,10 @@ class Allowed:
             return "" if machine.accepting(row[name]) else self._format.final
         if not terminal.closes or machine.allowed(row[name]):
             return ""
-        closers = [
-            n for n in self.writable - {TEXT} if terminal.closes in self._table.terminals[n].ends
-        ]
-        return min((n for n in closers if n != name and machine.accepting(row[n])), default="")
+        others = self.writable - {TEXT, name}
+        closers = [n for n in others if terminal.closes in self._table.terminals[n].ends]
+        late = {n for n in closers if row[n] in self._format.between}
+        return min((n for n in closers if n not in late or machine.accepting(row[n])), default="")
 
     def leads_nowhere(self, token: int) -> bool:
         """Returns whether an id is a tag, or part of one, that the model may not write now."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_infer.controller import Controller, Options, Script
+from mypt_infer.controller import Controller, Options, Script, ScriptEnd
 from mypt_infer.controller.events import ToolResult, TurnEnd
 from mypt_infer.controller.messages import append_messages
 from mypt_infer.decode.prompt import prompt_ids
@@ -149,3 +149,12 @@ def test_an_answer_may_stop_like_an_earlier_or_the_last_one(end: str) -> None:
     assert [e.reason for e in only(events, TurnEnd)] == ["stop", "stop"]
     assert "assistant\nFour.<|im_end|>\n<|im_start|>user" in text_of(controller)
     assert len(controller.record()["messages"]) == 4
+
+
+def test_a_call_may_stop_like_the_last_answer() -> None:
+    call_text = '<function_calls>find(q="x")</function_calls><|endoftext|>'
+    tools = tools_of(find=lambda _: "4")
+    controller = Controller(Script(ids_of(call_text, "olmo3")), tools, dialect="olmo3")
+    with pytest.raises(ScriptEnd):
+        list(controller.say(QUESTION))
+    assert "environment\n4<|im_end|>" in text_of(controller)
