@@ -24,6 +24,8 @@ def test_values_are_checked_by_what_types_mean() -> None:
         misfits({"a": [1]}, {"properties": {"a": {"type": "tuple", "items": {"type": "any"}}}})
         == []
     )
+    shared = {"$ref": "#/$defs/a", "$defs": {"a": {"type": "str"}}}
+    assert (misfits("b", shared), len(misfits(1, shared))) == ([], 1)
     check_schema({"type": ["dict", "None"]})
     with pytest.raises(SchemaError, match="strin"):
         check_schema({"type": "dict", "properties": {"a": {"type": "strin"}}})
