@@ -41,11 +41,10 @@ def test_a_thought_that_only_prompts_open() -> None:
     assert text_of(unthinking[0]).endswith("<｜Assistant｜>Yes.<｜end▁of▁sentence｜>")
 
 
-def test_an_empty_thought_may_be_written_where_thoughts_are_ruled_out() -> None:
-    script = "<think>\n\n</think>\n\nYes.<|im_end|>"
-    controller, events = run_turn(script, CALC, "qwen3", text="Hi", think=False)
+def test_prompts_have_an_empty_thought_where_thoughts_are_ruled_out() -> None:
+    controller, events = run_turn("Yes.<|im_end|>", CALC, "qwen3", text="Hi", think=False)
     assert turn_end(events).reason == "stop"
-    assert script in text_of(controller)
+    assert "assistant\n<think>\n\n</think>\n\nYes.<|im_end|>" in text_of(controller)
 
 
 # Praxis
