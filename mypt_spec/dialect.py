@@ -34,7 +34,7 @@ from mypt_spec.rules.shared_mistakes import shared_mistakes
 from mypt_spec.serializer import ended, legal_events, prove, to_text
 from mypt_spec.states import result_opener, split_states
 from mypt_spec.table import SpecError, TokenTable
-from mypt_spec.table_file import grammar_root, load_table
+from mypt_spec.table_file import as_texts, grammar_root, load_table
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, match_required, with_texts
 from mypt_spec.validator import Outcome, Run
@@ -533,6 +533,8 @@ def _on(vocabulary: Vocabulary | None, bare: Dialect, folder: Path) -> Dialect:
             written = (*body.marks, *getattr(body, "argument", ()))
             tags = {tag for tag in vocabulary.special if any(tag in text for text in written)}
             vocabulary = with_texts(vocabulary, tags - {*bare.table.special})
+        if texts := {*bare.table.texts} - {*vocabulary.special}:
+            bare = replace(bare, table=as_texts(bare.table, texts))
         unfit = next((tag for tag in bare.table.special if tag in vocabulary.unfit), None)
         if unfit is not None:
             raise ValueError(f"the vocabulary: the tag {unfit!r} {vocabulary.unfit[unfit]}")

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-TEXT = "TEXT"
-END = "$END"
+TEXT, END = "TEXT", "$END"
 # A single-id tag by itself, in a dialect where only longer spellings hold it.
 STRAY = "$STRAY"
 # Kinds of body: one tool call; a list, with an id in each call (or one call alone), or at its end.
@@ -269,6 +268,7 @@ class TokenTable:
     prompts: bool = False
     models: str = ""
     texts_of: str = ""
+    texts: tuple[str, ...] = ()
     untagged: str = ""
     pad_vocabulary_to: int = 64
     required: RequiredVocabulary | None = None

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -201,13 +202,15 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         if piece.kind == "special"
     }
     special = {tag: first + i for i, tag in enumerate(special)}
+    for tag in head.get("texts", ()):
+        need(tag in special, "[dialect]", f'"texts" names {tag!r}, which is no special token of it')
     ids = _declared_ids(rows, None if spec is not None else special, need)
     ordinary, vocab_size = IdSet((range(first - 1),)), padded(first + len(special), pad)
     if spec is not None:
         ordinary, vocab_size, first = IdSet(()), 0, 0
         special = {tag: ids.get(tag, -2 - i) for i, tag in enumerate(special)}
     return TokenTable(
-        **head | {"phases": tuple(head.get("phases", ()))},
+        **head | {key: tuple(head.get(key, ())) for key in ("phases", "texts")},
         ordinary=ordinary,
         pad=first - 1,
         vocab_size=vocab_size,
@@ -379,6 +382,20 @@ def _check_head(head: dict[str, Any], terminals: dict[str, Terminal], need: Need
     openers = sorted({t.opens for t in terminals.values() if t.opens})
     message = f'"turn_opener" is not a block that a terminal opens: {turn!r}; blocks are'
     need(turn in ("", *openers), "[dialect]", f"{message} {', '.join(openers)}")
+
+
+def as_texts(table: TokenTable, tags: Iterable[str]) -> TokenTable:
+    """Returns the table with some of its special tokens as text."""
+
+    def spelled(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+        return tuple(p._replace(kind="text") if p.value in tags else p for p in pieces)
+
+    terminals = {
+        name: replace(t, spelling=spelled(t.spelling), also=(*map(spelled, t.also),))
+        for name, t in table.terminals.items()
+    }
+    special = {tag: i for tag, i in table.special.items() if tag not in tags}
+    return replace(table, terminals=terminals, special=special)
 
 
 def _declared_ids(

@@ -17,6 +17,7 @@ from mypt_spec.tokenizer.vocabulary import COPIES, JSON_FILE, VocabularyError
 from mypt_train import ShardReader
 from tests.support.build import chat, write
 from tests.support.foreign import QWEN, tekken
+from tests.support.foreign import path as foreign
 from tests.support.tables import VALIDATOR, head, row, special, write_table
 from tests.support.vocabulary import path as small
 
@@ -197,3 +198,30 @@ def test_prepared_data_keep_all(
     ((ids, _),) = [e for shard in reader.shards() for e in shard.episodes()]
     assert reader.dialect.tokenizer.decode(ids) == "[INST]Hi[/INST]<answer>Hello.</s>"
     assert lint([str(tmp_path / "o")]) == 0
+
+
+@pytest.mark.parametrize("tags", [[], ["<tool_response>", "</tool_response>"]])
+def test_a_tag_may_be_text_where_the_vocabulary_lacks_it(tmp_path: Path, tags: list[str]) -> None:
+    """As results in Qwen2.5: its own tokenizer has tokens for calls alone, that of Qwen3 for both."""
+    tokenizers = pytest.importorskip("tokenizers")
+    library = tokenizers.Tokenizer.from_file(str(foreign("smollm") / "tokenizer.json"))
+    library.add_special_tokens(["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", *tags])
+    library.save(str(tmp_path / "tokenizer.json"))
+    d = mypt_spec.dialect("qwen2.5", vocabulary=tmp_path)
+    call = {"type": "function", "function": {"name": "f", "arguments": {}}}
+    result = {"role": "tool", "content": "1"}
+    asked = {"role": "assistant", "content": "", "tool_calls": [call, call]}
+    answer = {"role": "assistant", "content": "Yes."}
+    messages = [{"role": "user", "content": "Hi"}, asked, result, result, answer]
+    episode, _ = d.read({"messages": messages})
+    assert episode is not None
+    ids = d.encode(episode).ids.tolist()
+    assert ids == library.encode(d.serialize(episode), add_special_tokens=False).ids
+    assert ("<tool_response>" in d.table.special) == bool(tags)
+    assert d.parse_ids(ids) == (episode, [])
+
+
+def test_only_special_tokens_may_be_text(tmp_path: Path) -> None:
+    table = TABLE.replace("VOCABULARY", "").replace("[dialect]", '[dialect]\ntexts = ["x"]')
+    with pytest.raises(mypt_spec.SpecError, match="\"texts\" names 'x', which is no special"):
+        mypt_spec.load(write_table(tmp_path / "tiny", GRAMMAR, table))
