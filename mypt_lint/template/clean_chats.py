@@ -88,7 +88,7 @@ class CleanChats:
             if judged is None or judged.findings != ():
                 continue
             recipe = self._recipe(judged.key, judged.skeleton)
-            if recipe is not None:
+            if recipe is not None and not self._has_bare(judged.skeleton):
                 arguments = _filled(recipe, judged.skeleton)
                 names = [arguments[0][at][k] for at, k, _ in recipe.facts[_PLACES] if k == "name"]
                 calls.append((*arguments, "outcome", (judged.key, *names)))
@@ -106,6 +106,11 @@ class CleanChats:
         names = skeleton.tools[0] if skeleton.tools else ()
         stray = skeleton.values and self.model.stray_tag(arguments)
         return not stray and all(name in text for name in names)
+
+    def _has_bare(self, skeleton: Skeleton) -> bool:
+        """Returns whether tools that a sign replaces have a form that is a finding."""
+        tools = skeleton.value(skeleton.rest["tools"]) if skeleton.tools else ()
+        return any("function" not in tool for tool in tools) and self.model.tells_bare_tools
 
     def _recipe(self, key: bytes, skeleton: Skeleton) -> Chat | None:
         """Returns the chat of a skeleton, which knows the places of signs in its messages."""

@@ -27,6 +27,7 @@ from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, var
 from mypt_lint.template.source import TEMPLATE_FILES, TEMPLATE_FOLDER, Template, added_tokens, load
 from mypt_records.chat import Chat, Message, Text, located
 from mypt_records.checks.control import rendered_twice
+from mypt_records.checks.tools import bare_tools
 from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.findings import Finding, regraded
@@ -45,9 +46,8 @@ _FOR_TOOLS = "tool_use"  # the name of a second template, for conversations with
 _OPTIONS = "chat_template_kwargs"
 _STRAY, RENDERING = "stray tag", "rendering"  # facts of a chat
 _OWN = frozenset({"messages", "tools", "add_generation_prompt", "self"})  # no options
-_MAX_OPTIONS, _MAX_STOPPED = 64, 3
+_MAX_STOPPED = 3
 PLAIN = 2  # the version of marshal's format without references: equal values, equal bytes
-_MAX_TOOLS, _TOOLS_ROOM = 64, 8 << 20  # lists of tools that are kept, and their bytes
 _KINDS = {
     "user": "question", "assistant": "answer", "tool": "result", "system": "system prompt",
     "developer": "developer message", NAME: "name of a call",
@@ -58,7 +58,6 @@ _EARLIER = "to train them, make a record of each turn"
 _NO_THOUGHTS = "add thoughts, or name the option, as in --template-option enable_thinking=false"
 _CONTEXT = {"config.json": "max_position_embeddings", "tokenizer_config.json": "model_max_length"}
 _NO_LIMIT = 1 << 40  # what transformers writes where nobody knows the length of a context
-_PRINTED = "{'type': 'text'"  # content that is not read as parts
 Outcome = Aligned | Failed | Leaf | None
 Arguments = tuple[list[dict[str, Any]], bytes | None, dict[str, Any]]
 
@@ -83,7 +82,7 @@ class Templates:
         self, templates: list[Template], special: frozenset[str], forms: Sequence[Form] = ()
     ) -> None:
         usual, tools = in_use(templates)
-        self._tools: Memo[bytes, Any] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
+        self._tools: Memo[bytes, Any] = Memo(64, room=8 << 20)
         self._shared: Any = None
         self._fault = ""
         try:
@@ -128,7 +127,7 @@ class _OneTemplate:
     ) -> None:
         self.template = template
         self._render = compiled(template.text)
-        self._aligners: Memo[Any, Aligner] = Memo(_MAX_OPTIONS)  # by their options
+        self._aligners: Memo[Any, Aligner] = Memo(64)  # by their options
         self.now = datetime.now()  # one for all renderings, which are compared
         self.stops = template.stops | {template.tokens.get("eos_token", "")}
         self._special = special
@@ -199,7 +198,9 @@ class _OneTemplate:
 
         def score(form: Form) -> tuple[int, int]:
             every = (outcome(row, form) for row in rows)
-            aligned = [o for o in every if isinstance(o, Aligned) and _PRINTED not in o.text]
+            aligned = [
+                o for o in every if isinstance(o, Aligned) and "{'type': 'text'" not in o.text
+            ]
             return sum(not one.missing for one in aligned), len(aligned)
 
         scores: dict[Form, tuple[int, int]] = {}
@@ -436,10 +437,11 @@ class ModelFolder:
             yield Finding("MYP738", message, chat.messages[index].at)
         absent = [t.name for t in chat.tools or () if t.name and t.name.text not in outcome.text]
         if absent:
-            listed = ", ".join(name.text for name in absent[:3])
-            more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
-            message = f"the chat template leaves out the declared tools: {listed}{more}"
+            named = ", ".join(name.text for name in absent[:3])
+            named += f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+            message = f"the chat template leaves out the declared tools: {named}"
             yield located("MYP731", message, absent[0])
+        yield from (f for f in bare_tools(chat) if self.tells_bare_tools)
         for span in outcome.trained:
             if not span.stopped and span.message >= 0:
                 message = "no stop token is trained after this answer"
@@ -491,6 +493,14 @@ class ModelFolder:
         missing = {x.message for x in outcome.missing} if isinstance(outcome, Aligned) else {1, 3}
         earlier = " before the last question" * (3 not in missing)
         return f"no thoughts{earlier}; they are left out" if missing else "all thoughts"
+
+    @cached_property
+    def tells_bare_tools(self) -> bool:
+        """Whether the text of a tool that is not under the key `function` is another one."""
+        forms = [{"name": "f"}], [{"type": "function", "function": {"name": "f"}}]
+        question: Any = [{"role": "user", "content": ""}]
+        both = self.outcomes([(question, marshal.dumps(form, PLAIN), {}) for form in forms])
+        return len({x.text for x in both if isinstance(x, Aligned)}) > 1
 
     def _of_length(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
         if self.context_length is None or self.vocabulary is None:

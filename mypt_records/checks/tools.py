@@ -96,6 +96,14 @@ def mixed_definitions(chat: Chat) -> Iterator[Finding]:
             break
 
 
+def bare_tools(chat: Chat) -> Iterator[Finding]:
+    """Finds tools that are not under the key `function`, for templates that tell them apart."""
+    for tool in [t for t in chat.tools or () if t.name and "function" not in t.value][:1]:
+        message = 'these tools are written without the key "function", which servers add'
+        hint = 'write each as {"type": "function", "function": {...}}, or serve them as they are'
+        yield regraded(Finding("MYP138", message, tool.at, help=hint), "info")
+
+
 def undeclared(schema: Any) -> list[str]:
     """Returns the names that a schema requires although nothing in it says what they are."""
     named, required = schema.get("properties"), schema.get("required")

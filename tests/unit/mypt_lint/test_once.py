@@ -14,8 +14,9 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_lint.run.plan import Plan
 from mypt_lint.run.resolve import group_sources
 from mypt_lint.settings.config import Config
-from tests.support.build import chat, lines
+from tests.support.build import assistant, chat, lines, user
 from tests.support.linting import Linter
+from tests.unit.mypt_lint.test_model_folder import TOOLS, findings, folder
 
 TEXT = b"".join(line + b"\n" for line in lines(*[{"note": i} | chat() for i in range(9)])).decode()
 
@@ -105,3 +106,16 @@ def test_forms_that_a_file_mixes(
 ) -> None:
     _, findings, _ = lint.of("\n".join(text) + "\n", "--no-config", "--select", "MYP135")
     assert [(item["location"]["row"], item["message"]) for item in findings] == expected
+
+
+def test_tools_that_servers_write_otherwise_are_one_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool = {"name": "f", "description": "Does it.", "parameters": {"type": "object"}}
+    wrapped = {"type": "function", "function": tool}
+    records = [chat(user("a"), assistant("b"), tools=[each]) for each in (wrapped, tool, tool)]
+    (item,) = findings(folder(tmp_path, TOOLS), records, capsys)
+    assert (item["code"], item["severity"], item["pointer"]) == ("MYP138", "info", "/tools/0")
+    assert item["message"].endswith("which servers add: in 2 of 3 records")
+    alike = TOOLS.replace("tools | tojson", "tools[0].function or tools[0]")
+    assert findings(folder(tmp_path, alike), records, capsys) == []
