@@ -92,8 +92,7 @@ class Templates:
             raise
         except Exception as error:  # whatever a template does wrong
             why = failure(error)
-            message = f"line {why.line} of the chat template: {why.message}"
-            self._fault = f"{template.path}: {message}"
+            self._fault = f"{template.path}: line {why.line} of the chat template: {why.message}"
             return
         self.usual = _OneTemplate(usual, special, *forms[:1])
         self.for_tools = self.usual if tools is usual else _OneTemplate(tools, special, *forms[1:])
@@ -198,9 +197,7 @@ class _OneTemplate:
 
         def score(form: Form) -> tuple[int, int]:
             every = (outcome(row, form) for row in rows)
-            aligned = [
-                o for o in every if isinstance(o, Aligned) and "{'type': 'text'" not in o.text
-            ]
+            aligned = [o for o in every if isinstance(o, Aligned) and "{'type'" not in o.text]
             return sum(not one.missing for one in aligned), len(aligned)
 
         scores: dict[Form, tuple[int, int]] = {}
