@@ -361,15 +361,15 @@ class Decoder(Rows):
         return ids if self.accepts(state, ids) == len(ids) else [token]
 
     def takes(self, state: int, token: int) -> bool:
-        """Returns whether an allowed token is taken; if not, it is not allowed there any more.
+        """Returns whether a token is taken that was allowed; if not, it is not allowed any more.
 
-        Where tables read calls, every allowed token is.
+        Where tables read calls, every allowed token is. Elsewhere, a refusal may take others along.
         """
         if state >> BUDGET_BITS < self._size:
             return True
         try:
             self.next(state, token)
-        except Refused:
+        except ValueError:  # refused now, or since it was allowed
             return False
         return True
 

@@ -244,6 +244,7 @@ def test_what_has_no_ending_is_refused_when_it_is_taken() -> None:
     assert sum(of.refusals.values()) == 1
     with pytest.raises(ValueError, match="is not allowed"):
         of.next(state, dead)
+    assert not of.takes(state, dead), "nor is it taken by who holds what was allowed before"
     assert of.takes(state, of.dialect.tokenizer.encode("x")[0])
 
 
