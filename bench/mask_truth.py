@@ -250,7 +250,8 @@ class Trial:
                 if after is not None:
                     break
                 self.counts["refused when taken"] += 1
-                allowed = allowed[allowed != token]
+                mask = mask & self.engine.mask(state)  # a refusal may take others along
+                allowed = allowed[(allowed != token) & mask[allowed]]
                 if not len(allowed):
                     allowed = np.flatnonzero(mask & ~closers) if len(near) else allowed
                     near = ()
