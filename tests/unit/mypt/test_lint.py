@@ -47,7 +47,7 @@ MUST_SHOW = {
     "role system": (record('{"role": "system", "content": "T"}', USER, ANSWER), "MYP108", "/messages/0/role"),
     "role tool_result": (record(USER, CALL, RESULT.replace("toolresult", "tool_result"), ANSWER), "MYP109", "/messages/2/role"),
     "content null": (asking('"Hi"', "null"), "MYP104", "/messages/0/content"),
-    "content a list": (asking('"Hi"', '[{"type": "text"}]'), "MYP104", "/messages/0/content"),
+    "content a list": (asking('"Hi"', '[{"type": "text"}]'), "MYP104", "/messages/0/content/0"),
     "arguments a string": (record(USER, CALL.replace("{}", '"{}"'), RESULT, ANSWER), "MYP110", "/messages/1/arguments"),
     "NaN": (record(USER, CALL, RESULT.replace("1}", "NaN}"), ANSWER), "MYP005", "/messages/2/content"),
     "duplicate key": (asking('Hi"', 'Hi", "content": "Ho"'), "MYP004", "/messages/0/content"),
