@@ -99,6 +99,9 @@ def _request_of(
             plan.by_model = model.read
             say(f"the chat template writes {model.thoughts}")
             results = [resolved(plan, source, say) for source in inputs]
+            if any(result.settings["records"] == "preference" for result in results):
+                hint = "for pairs, name a --dialect that keeps them, with --preferences"
+                say(f"rejected answers are not trained, only the chosen ones; {hint}")
             return [x.source for x in results], [x.settings for x in results], options
         dialect, rules, sources = one_dialect(plan, inputs, say, what="a data set")
     for source, rule in zip(sources, rules, strict=True):

@@ -186,6 +186,16 @@ def test_an_answer_that_is_labelled_as_bad_is_refused(tmp_path: Path, label: boo
         )
 
 
+def test_rejected_answers_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model").mkdir()
+    record = {"prompt": "Hi!", "chosen": "Hello.", "rejected": "Go."}
+    (tmp_path / "data.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    model = str(folder(tmp_path / "model"))
+    call = [str(tmp_path / "data.jsonl"), "--model", model, "--out", str(tmp_path / "out")]
+    assert main([*call, "--val-fraction", "0"]) == 0
+    assert "rejected answers are not trained" in capsys.readouterr().err
+
+
 def test_options_of_a_record_reach_the_template(tmp_path: Path) -> None:
     path = folder(tmp_path, "{% if loud %}<|im_start|>!{% endif %}" + CHATML)
     one = encoder(path)
