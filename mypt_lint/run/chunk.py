@@ -29,6 +29,7 @@ OF_THE_FILE = frozenset({
 _MILD = dict.fromkeys(
     ("MYP138", "MYP214", "MYP259", "MYP301", "MYP314", "MYP351", "MYP609"), ("info",)
 ) | {"MYP010": ("info", "warning")}  # once a file where their severity is one of these
+_BY_MESSAGE = {MIXED, ONE_LABEL, THOUGHTS, FORMS, "MYP138", "MYP214", "MYP301", "MYP314"}
 _LABEL = lazy_re(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
 # Findings about a file: the line at which they are shown is not faulty because of them.
@@ -145,17 +146,7 @@ def _same(finding: Finding) -> str:
     """Returns what findings of one code have in common that are one for the file."""
     if finding.code == METADATA:  # the same key of any message is one
         return "/" * (finding.pointer.count("/") > 1) + finding.pointer.rpartition("/")[2]
-    by_message = finding.code in (
-        MIXED,
-        ONE_LABEL,
-        THOUGHTS,
-        FORMS,
-        "MYP138",
-        "MYP214",
-        "MYP301",
-        "MYP314",
-    )
-    return finding.message if by_message else ""
+    return finding.message if finding.code in _BY_MESSAGE else ""
 
 
 def _join(findings: OncePerFile, later: OncePerFile) -> None:
