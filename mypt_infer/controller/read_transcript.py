@@ -12,12 +12,16 @@ from mypt_infer.controller.driver import events_of
 from mypt_infer.controller.events import Ask, Event, Notice, Returned, Sample
 from mypt_infer.controller.history import PROMPT, Dropped, History
 from mypt_infer.controller.options import Options
-from mypt_infer.controller.transcript import KEY, VERSION, AnyReply, Replies, reply_of
+from mypt_infer.controller.transcript import KEY, READABLE, VERSION, AnyReply, Replies, reply_of
 from mypt_infer.controller.turn import Turn
 from mypt_infer.stream_parser import StreamParser
 from mypt_spec import Dialect
 from mypt_spec.bodies.strict_json import faults
 
+_OLD = (
+    "; an earlier release wrote this transcript, and where it put in no empty thought, this one "
+    "does: begin a new chat, or read it with that release"
+)
 _EVENTS = {kind.__name__: kind for kind in get_args(Event)}
 
 
@@ -62,7 +66,8 @@ def reread(
     import msgspec  # which --help does not need
 
     value = record.get(KEY) if isinstance(record, dict) else None
-    if not isinstance(value, dict) or value.get("version") != VERSION:
+    version = value.get("version") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or version not in READABLE:
         raise TranscriptError(f'no transcript of version {VERSION} under the key "{KEY}"')
     if next(faults(value), None) is not None:
         raise TranscriptError("the transcript holds what is not valid JSON")
@@ -70,7 +75,7 @@ def reread(
         saved = msgspec.convert(value, _Saved)
     except msgspec.ValidationError as error:
         raise TranscriptError(f"the transcript has no form that is known: {error}") from None
-    history = History(dialect)
+    history, old = History(dialect), "" if version == VERSION else _OLD
     if saved.grammar != history.dialect.fingerprint:
         raise TranscriptError(
             "the transcript belongs to another grammar or vocabulary than that of "
@@ -82,11 +87,12 @@ def reread(
             return result
         history = History(dialect)
         return history, *_turns(saved, history, turns)
-    except TranscriptError:
-        raise
+    except TranscriptError as error:
+        raise TranscriptError(f"{error}{old}") from error
     except (ValueError, TypeError, KeyError, IndexError) as error:
         # A turn with other options or another prompt than those it was run with.
-        raise TranscriptError(f"the replay fails: {type(error).__name__}: {error}") from error
+        problem = f"the replay fails: {type(error).__name__}: {error}"
+        raise TranscriptError(problem + old) from error
 
 
 def _turns(

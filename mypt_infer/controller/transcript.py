@@ -5,7 +5,7 @@ messages of the record are the turns that can be trained on. A stopped turn is l
 messages, because its end is not the model's. So is a turn whose text spells a tag, because no
 record can tell it from a real tag. The metadata key `_transcript` holds the whole conversation:
 
-    version   5
+    version   6; in 5, chats that do not think began without the empty thought of some templates
     grammar   fingerprint of the grammar that the ids belong to
     ids       all token ids
     origins   [origin, number] in runs: prompt, sampled, forced, injected
@@ -38,7 +38,8 @@ from mypt_spec.episode import as_read
 
 AnyReply = int | Returned | Stop  # a reply, as a turn is given it
 KEY = "_transcript"
-VERSION = 5
+VERSION = 6
+READABLE = (5, VERSION)
 
 
 class Replies:

@@ -406,7 +406,7 @@ def test_transcripts_lint_train_and_replay(tmp_path: Path) -> None:
         assert only(events, TurnEnd) == only(said, TurnEnd)
         encoded = D.encode(D.read(record)[0])  # type: ignore[arg-type]
         assert encoded.ids.tolist() == history.ids
-    damage = [("ids", [1, 2]), ("version", 6), ("version", 4), ("grammar", "x"), ("turns", [0]), ("events", [["Nonsense", {}]])]  # fmt: skip
+    damage = [("ids", [1, 2]), ("version", 7), ("version", 4), ("grammar", "x"), ("turns", [0]), ("events", [["Nonsense", {}]])]  # fmt: skip
     for key, value in damage:
         broken = json.loads(path.read_text().splitlines()[0])
         broken["_transcript"][key] = value

@@ -239,6 +239,18 @@ def test_a_time_without_end_is_no_limit(value: float) -> None:
     assert Options(seconds=float("inf")) == Options()
 
 
+def test_transcripts_of_the_last_version_replay_or_say_why_not() -> None:
+    controller, _ = talk(CALL + DONE, "One", value=1)
+    record = json.loads(json.dumps(controller.record()))
+    record["_transcript"]["version"] = 5
+    assert replay(record, "mypt")[0].ids == controller.history.ids
+    record["_transcript"]["turns"] = []
+    with pytest.raises(
+        TranscriptError, match=r"other turns; an earlier release wrote this .* new chat"
+    ):
+        replay(record, "mypt")
+
+
 def test_a_conversation_is_resumed_from_its_record() -> None:
     controller, _ = talk(CALL + DONE, "One", value=1)
     record = json.loads(json.dumps(controller.record()))
