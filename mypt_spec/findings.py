@@ -52,8 +52,8 @@ class Finding:
     is no record); `span` counts code points `[start, end)` inside the string that the pointer
     names, or inside the text; for token ids it counts tokens. `expected` is the exact set of what
     would have been legal there, as spellings in a fixed order. `on_key` says that the pointer means
-    the key and not its value. `name` and `severity` are those of the rule, and so is a `help` that
-    is not given.
+    the key and not its value. `name` is that of the rule, and so are a `severity` and a `help` that
+    are not given.
     """
 
     code: str
@@ -70,15 +70,13 @@ class Finding:
     def __post_init__(self) -> None:
         rule = RULES[self.code]
         object.__setattr__(self, "name", rule.name)
-        object.__setattr__(self, "severity", rule.severity)
+        object.__setattr__(self, "severity", self.severity or rule.severity)
         object.__setattr__(self, "help", self.help or rule.help)
 
 
 def regraded(finding: Finding, severity: str) -> Finding:
     """Returns the finding with another severity than its rule's."""
-    out = replace(finding)
-    object.__setattr__(out, "severity", severity)
-    return out
+    return replace(finding, severity=severity)
 
 
 def with_help(finding: Finding) -> Finding:

@@ -77,7 +77,7 @@ def _fault(value: Any) -> str:
 def untrainable(finding: Finding) -> Finding:
     """Returns the finding that replaces a hidden one which leaves no episode."""
     message = f"{finding.code} cannot be ignored, nothing could be trained on: {finding.message}"
-    return replace(finding, code="MYP906", message=message, expected=(), fix=None)
+    return replace(finding, code="MYP906", message=message, expected=(), fix=None, severity="")
 
 
 def hidden_causes(

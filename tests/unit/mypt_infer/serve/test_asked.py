@@ -14,7 +14,8 @@ from mypt_infer.serve.asked.decoders import Choice, Recipe
 from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.parameters import Chat, read
 from mypt_infer.serve.asked.prompts import Prompter
-from tests.support.build import user
+from tests.support import vocabulary
+from tests.support.build import function, user
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("find", "read")]
 REQUEST = {"model": "tiny", "messages": []}
@@ -116,3 +117,9 @@ def test_a_record_as_a_prompt_has_the_thoughts_of_training() -> None:
     text = json.dumps({"messages": turns})
     assert "Old one." not in dialect.tokenizer.decode(read_prompt(dialect, text)[0])
     assert "Old one." in dialect.tokenizer.decode(read_prompt(dialect, text, "keep")[0])
+
+
+def test_types_of_other_languages_are_read_as_what_they_mean() -> None:
+    tool = function("f", {"a": {"type": "dict"}, "b": {"type": "float"}})
+    prompter = Prompter(vocabulary.small("qwen3"), "qwen3")
+    assert prompter.prompt([user("Hi")], [tool]).ids
