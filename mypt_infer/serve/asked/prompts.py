@@ -98,6 +98,10 @@ class Prompter:
             {k: v for k, v in m.items() if k != _OURS} if isinstance(m, dict) else m
             for m in messages
         ]
+        kinds, first = self._convert.bridge.KINDS, spoken[0] if spoken else None
+        if isinstance(first, dict) and first.get("role") == "developer":
+            is_system = "developer" not in kinds and "system" in kinds
+            spoken[0] = {**first, "role": "system" if is_system else "developer"}
         record: dict[str, Any] = {"messages": spoken} | ({"tools": list(tools)} if tools else {})
         record |= {KEY: options} if options else {}
         source_chat = read_chat(record, _SHAPE)

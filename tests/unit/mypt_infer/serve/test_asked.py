@@ -123,3 +123,13 @@ def test_types_of_other_languages_are_read_as_what_they_mean() -> None:
     tool = function("f", {"a": {"type": "dict"}, "b": {"type": "float"}})
     prompter = Prompter(vocabulary.small("qwen3"), "qwen3")
     assert prompter.prompt([user("Hi")], [tool]).ids
+
+
+def test_instructions_of_developers_are_the_system_prompt_where_there_is_no_such_role() -> None:
+    prompter = Prompter(vocabulary.small("qwen3"), "qwen3")
+    developer, system = (
+        [{"role": r, "content": "Be brief."}, user("Hi")] for r in ("developer", "system")
+    )
+    assert prompter.prompt(developer, ()).ids == prompter.prompt(system, ()).ids
+    with pytest.raises(ApiError, match=r"messages\[1\].content: developer: qwen3 has no place"):
+        prompter.prompt([system[0], *developer], ())
