@@ -153,7 +153,8 @@ def _composed(run: str, start: int) -> tuple[str, list[int]]:
     out, origins = "", list[int]()
     for part in _BY_ASCII.finditer(run):  # nothing is composed across the beginning of a part
         composed = normalize("NFC", part[0])
-        same = composed == part[0]
-        origins += [start + part.start() + i * same for i in range(len(composed))]
+        pairs = enumerate(zip(composed, part[0], strict=False))
+        same = next((i for i, (now, before) in pairs if now != before), len(composed))
+        origins += [start + part.start() + min(i, same) for i in range(len(composed))]
         out += composed
     return out, origins

@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -135,6 +136,13 @@ def test_composed_texts_have_the_ids_of_the_tokenizer(tmp_path: Path) -> None:
     outcome = encoder(path).record(record)
     assert outcome.samples[0].ids.tolist() == library.encode(text, add_special_tokens=False).ids
     assert trained(outcome) == "ö! é<|im_end|>"
+    for answer in (
+        "\u212bngstr\u00f6m",
+        "\u2126!",
+        "\u65e5\u2126",
+    ):  # changed right after the line end
+        begun = trained(encoder(path).record(chat("Hi!", answer)))
+        assert begun == normalize("NFC", answer) + "<|im_end|>"
 
 
 def test_masks_and_weights(tmp_path: Path) -> None:
