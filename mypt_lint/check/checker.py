@@ -139,7 +139,7 @@ class Checker:
         errors = [f for f in findings if f.severity == "error"]
         if self.others and self._errors(reported):
             legal = [d.name for d in self.others if not error_count(record, d)]
-            elsewhere = [self._elsewhere(legal, errors)] if legal and errors else []
+            elsewhere = [self._elsewhere(legal, errors, record)] if legal and errors else []
             if self._errors(elsewhere):
                 return episode, elsewhere
         if self.with_fixes and errors and not self.shape:
@@ -190,7 +190,7 @@ class Checker:
         hidden = finding.severity == "error" != self.severity(finding)
         return untrainable(finding) if hidden or not self.selects(finding.code) else finding
 
-    def _elsewhere(self, legal: list[str], findings: list[Finding]) -> Finding:
+    def _elsewhere(self, legal: list[str], findings: list[Finding], record: object) -> Finding:
         """Returns the finding about a record that is legal in other dialects.
 
         `findings` are those in this dialect.
@@ -203,7 +203,10 @@ class Checker:
         message = f"this record is {either(legal)}, as is the file; it is checked as {name}"
         errors = [f for f in findings if f.severity == "error"]
         first = next((f for f in errors if not (f.fix and f.fix.safe)), errors[0])
+        as_chat = replace(self, shape="openai", others=(), baseline=None)
+        reads = not as_chat._errors(as_chat.read(record)[1])
         advice = (
+            f"{'read its chats with --records openai, ' * reads}"
             f"check the file with --dialect {other}, or make it {name} with "
             f"mypt-convert --from {other} --to {name}; as {name} it has {first.name} "
             f"({first.code})"

@@ -140,8 +140,20 @@ def test_a_file_of_another_dialect_is_told_so(folder: Path, lint: Linter) -> Non
     out = lint.capsys.readouterr().out
     assert "--dialect usf-omega, or make it mypt with mypt-convert --from usf-omega" in out
     assert "as mypt it has missing-key (MYP102)" in out
+    assert "--records openai" not in out, "these are no chats"
     assert set(codes(lint("--ignore", "MYP014", *as_mypt)[1])) > {"MYP102"}
     assert lint("x.jsonl", "--dialect", "usf-omega")[:2] == (0, [])
+
+
+def test_chats_with_a_system_key_are_read_as_chats(folder: Path, lint: Linter) -> None:
+    """They are legal as MyPT, but a chat format is what their reader asked for."""
+    (folder / "x.jsonl").write_bytes(
+        jsonl(*[{"system": "S", "messages": [user("Hi"), assistant("Ho.")]}] * 3)
+    )
+    assert codes(lint("--dialect", "qwen3", "x.jsonl")[1]) == ["MYP014"] * 3
+    assert main(["--dialect", "qwen3", "x.jsonl"]) == 1
+    assert "read its chats with --records openai, check" in lint.capsys.readouterr().out
+    assert lint("--dialect", "qwen3", "--records", "openai", "x.jsonl")[:2] == (0, [])
 
 
 CHATS = [name for name in mypt_spec.dialects() if name not in detectable_dialects()]
