@@ -398,7 +398,7 @@ class ModelFolder:
         if media := [part for message in chat.messages for part in message.media]:
             kind = media[0].value.get("type") if isinstance(media[0].value, dict) else "part"
             message = f"{kind}: only texts are rendered, so the template is not checked here"
-            hint = "check such records without --model"
+            hint = "omit --model to lint it; to prepare it, put a text in its place"
             return Finding("MYP730", message, media[0].at, help=hint)
         options = chat.extras.get(_OPTIONS, {})
         if not isinstance(options, dict):

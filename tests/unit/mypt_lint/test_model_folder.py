@@ -588,7 +588,10 @@ def test_a_part_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
     record = {"messages": chat("What is this?", "A cat.")}
     image = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
     record["messages"][0]["content"] = [{"type": "text", "text": "What is this?"}, image]
-    assert codes(folder(tmp_path, CHATML), record, capsys) == ["MYP730 /messages/0/content/1"]
+    here = folder(tmp_path, CHATML)
+    assert codes(here, record, capsys) == ["MYP730 /messages/0/content/1"]
+    (refusal,) = ModelFolder(str(here)).read(None, shape.read(record))[1]
+    assert "to prepare it, put a text in its place" in refusal.help
 
 
 def test_a_clock_in_the_template_is_one_for_all_renderings(
