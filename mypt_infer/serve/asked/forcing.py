@@ -61,7 +61,8 @@ def _way(form: Format, begin: int) -> list[Terminal]:
             if (there := steps[here][name]) not in ways:
                 ways[there] = way
                 waiting.append(there)
-    raise ValueError(f"{form.dialect.name}: no call can come after this prompt")
+    problem = "no answer to this prompt begins with a call, but maybe with a thought"
+    raise ValueError(f"{form.dialect.name}: {problem}; leave tool_choice out")
 
 
 def _ids(decoder: Decoder, terminal: Terminal, name: str) -> list[int]:

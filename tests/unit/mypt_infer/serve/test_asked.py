@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_infer.decode import Response
+from mypt_infer.decode import Decoder, Response
 from mypt_infer.generate.opened import read_prompt
 from mypt_infer.serve.asked.decoders import Choice, Recipe
 from mypt_infer.serve.asked.errors import ApiError
+from mypt_infer.serve.asked.forcing import call_ids
 from mypt_infer.serve.asked.parameters import Chat, read
 from mypt_infer.serve.asked.prompts import Prompter
 from tests.support import vocabulary
@@ -133,3 +134,11 @@ def test_instructions_of_developers_are_the_system_prompt_where_there_is_no_such
     assert prompter.prompt(developer, ()).ids == prompter.prompt(system, ()).ids
     with pytest.raises(ApiError, match=r"messages\[1\].content: developer: qwen3 has no place"):
         prompter.prompt([system[0], *developer], ())
+
+
+def test_a_required_call_that_a_thought_precedes_says_what_to_do() -> None:
+    prompter = Prompter(vocabulary.small("glm4.5"), "glm4.5")
+    tools = [function("f", {"q": {"type": "string"}})]
+    prompt = prompter.prompt([user("Hi")], tools)
+    with pytest.raises(ValueError, match=r"maybe with a thought; leave tool_choice out"):
+        call_ids(Decoder(prompter.dialect, tools), prompter.format, prompt, "f", 99)
