@@ -54,6 +54,7 @@ class PretrainedConfig:
         self.max_position_embeddings: int | None = longest
         self.raw: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
         self.raw.pop("transformers_version", None)
+        self.raw.pop("_name_or_path", None)  # where it was read: not a fact of the model
 
     def as_json(self) -> dict[str, Any]:
         """Returns the content of `config.json`."""

@@ -205,6 +205,8 @@ def test_resuming_is_exact(qwen: Path, sft: Path, tmp_path: Path) -> None:
     one, two = (weights(tmp_path / name / "step_000006") for name in ("whole", "r"))
     assert one.keys() == two.keys()
     assert all(np.array_equal(one[name], two[name]) for name in one)
+    configs = [tmp_path / name / "step_000006" / "config.json" for name in ("whole", "r")]
+    assert configs[0].read_bytes() == configs[1].read_bytes()
 
 
 WAYS = [{"recompute": True}, *either([], [{"recompute": True, "compile": True}])]
