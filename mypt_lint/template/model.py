@@ -23,7 +23,7 @@ from mypt_cli.inputs import json_of
 from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
 from mypt_lint.template.checks import LIKELY_SPECIAL
 from mypt_lint.template.ids import RenderingEncoder
-from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, variables
+from mypt_lint.template.render import FORMS, Failed, Form, failure, in_form, in_use, variables
 from mypt_lint.template.source import TEMPLATE_FILES, TEMPLATE_FOLDER, Template, added_tokens, load
 from mypt_records.chat import Chat, Message, Text, located
 from mypt_records.checks.control import rendered_twice
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from mypt_lint.template.ids import Ids
 
 _PROBES = Path(__file__).parent / "conversations.jsonl"
-_FOR_TOOLS = "tool_use"  # the name of a second template, for conversations with tools
 _OPTIONS = "chat_template_kwargs"
 _STRAY, RENDERING = "stray tag", "rendering"  # facts of a chat
 _OWN = frozenset({"messages", "tools", "add_generation_prompt", "self"})  # no options
-_MAX_STOPPED = 3
+_MAX_OPTIONS, _MAX_STOPPED = 64, 3
 PLAIN = 2  # the version of marshal's format without references: equal values, equal bytes
+_MAX_TOOLS, _TOOLS_ROOM = 64, 8 << 20  # lists of tools that are kept, and their bytes
 _KINDS = {
     "user": "question", "assistant": "answer", "tool": "result", "system": "system prompt",
     "developer": "developer message", NAME: "name of a call",
@@ -58,15 +58,9 @@ _EARLIER = "to train them, make a record of each turn"
 _NO_THOUGHTS = "add thoughts, or name the option, as in --template-option enable_thinking=false"
 _CONTEXT = {"config.json": "max_position_embeddings", "tokenizer_config.json": "model_max_length"}
 _NO_LIMIT = 1 << 40  # what transformers writes where nobody knows the length of a context
+_PRINTED = "{'type': 'text'"  # content that is not read as parts
 Outcome = Aligned | Failed | Leaf | None
 Arguments = tuple[list[dict[str, Any]], bytes | None, dict[str, Any]]
-
-
-def in_use(templates: list[Template]) -> list[Template]:
-    """Returns the template for conversations without tools, and the one for those with tools."""
-    by_name = {template.name: template for template in templates}
-    usual = by_name.get("") or by_name.get("default") or templates[0]
-    return [usual, by_name.get(_FOR_TOOLS) or usual]
 
 
 class Templates:
@@ -82,7 +76,7 @@ class Templates:
         self, templates: list[Template], special: frozenset[str], forms: Sequence[Form] = ()
     ) -> None:
         usual, tools = in_use(templates)
-        self._tools: Memo[bytes, Any] = Memo(64, room=8 << 20)
+        self._tools: Memo[bytes, Any] = Memo(_MAX_TOOLS, room=_TOOLS_ROOM)
         self._shared: Any = None
         self._fault = ""
         try:
@@ -92,7 +86,8 @@ class Templates:
             raise
         except Exception as error:  # whatever a template does wrong
             why = failure(error)
-            self._fault = f"{template.path}: line {why.line} of the chat template: {why.message}"
+            message = f"line {why.line} of the chat template: {why.message}"
+            self._fault = f"{template.path}: {message}"
             return
         self.usual = _OneTemplate(usual, special, *forms[:1])
         self.for_tools = self.usual if tools is usual else _OneTemplate(tools, special, *forms[1:])
@@ -126,7 +121,7 @@ class _OneTemplate:
     ) -> None:
         self.template = template
         self._render = compiled(template.text)
-        self._aligners: Memo[Any, Aligner] = Memo(64)  # by their options
+        self._aligners: Memo[Any, Aligner] = Memo(_MAX_OPTIONS)  # by their options
         self.now = datetime.now()  # one for all renderings, which are compared
         self.stops = template.stops | {template.tokens.get("eos_token", "")}
         self._special = special
@@ -197,7 +192,7 @@ class _OneTemplate:
 
         def score(form: Form) -> tuple[int, int]:
             every = (outcome(row, form) for row in rows)
-            aligned = [o for o in every if isinstance(o, Aligned) and "{'type'" not in o.text]
+            aligned = [o for o in every if isinstance(o, Aligned) and _PRINTED not in o.text]
             return sum(not one.missing for one in aligned), len(aligned)
 
         scores: dict[Form, tuple[int, int]] = {}
@@ -434,9 +429,9 @@ class ModelFolder:
             yield Finding("MYP738", message, chat.messages[index].at)
         absent = [t.name for t in chat.tools or () if t.name and t.name.text not in outcome.text]
         if absent:
-            named = ", ".join(name.text for name in absent[:3])
-            named += f" and {len(absent) - 3} more" if len(absent) > 3 else ""
-            message = f"the chat template leaves out the declared tools: {named}"
+            listed = ", ".join(name.text for name in absent[:3])
+            more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+            message = f"the chat template leaves out the declared tools: {listed}{more}"
             yield located("MYP731", message, absent[0])
         yield from (f for f in bare_tools(chat) if self.tells_bare_tools)
         for span in outcome.trained:

@@ -13,6 +13,7 @@ from mypt_lint.template.values import facts
 from mypt_spec.table import SpecError
 from mypt_spec.templates.sandbox import compiled
 
+_FOR_TOOLS = "tool_use"  # the name of a second template, for conversations with tools
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _MARKS = re.compile(r"\{%[-+]?\s*(?:end)?generation\s*[-+]?%\}")
 QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
@@ -153,6 +154,13 @@ def failure(error: Exception) -> Failed:
 
     message = str(error)[:_MAX_MESSAGE] or type(error).__name__
     return Failed(message, type(error) is jinja2.TemplateError, _line(error))
+
+
+def in_use(templates: list[Template]) -> list[Template]:
+    """Returns the template for conversations without tools, and the one for those with tools."""
+    by_name = {template.name: template for template in templates}
+    usual = by_name.get("") or by_name.get("default") or templates[0]
+    return [usual, by_name.get(_FOR_TOOLS) or usual]
 
 
 def variables(templates: Iterable[Template]) -> tuple[set[str], set[str]]:
