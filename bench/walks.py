@@ -8,8 +8,8 @@ legal; calls whose arguments do not fit; and answers in which other projects rea
 whole texts: SGLang's parsers (`llm-router-utils`), those of vLLM (which need `ijson`, too), the
 parser of transformers by our response template, and the structural tag of xgrammar for the model,
 with or without reasoning, which must accept the answer, if its arguments are in the order of the
-schema: these tags take no other. A dash says that a project has nothing for
-the format; what is not installed is left out.
+schema: these tags take no other. A dash says that a project has nothing for the format; what is not
+installed is left out.
 """
 
 from __future__ import annotations

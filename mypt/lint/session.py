@@ -319,8 +319,8 @@ class _Session(NamedTuple):
         ]
         at = 0
         paths = [source.path for source in sources]
-        gone, shown = self._gone(total), Outputs(places, paths, show_all=options.show_all)
-        with gone, shown as out:
+        outputs = Outputs(places, paths, show_all=options.show_all)
+        with self._status_if_closed(total), outputs as out:
             with Bar(sources, quiet=options.quiet) as bar:
                 for chunk in chain(self._checked(groups), folders):
                     bar.at(chunk.position)
@@ -349,7 +349,7 @@ class _Session(NamedTuple):
         return total, overview
 
     @contextmanager
-    def _gone(self, total: Summary) -> Iterator[None]:
+    def _status_if_closed(self, total: Summary) -> Iterator[None]:
         """Gives the run the status of what was found until the reader of the output had gone."""
         try:
             yield

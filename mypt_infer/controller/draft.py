@@ -71,12 +71,9 @@ class Draft:
     @property
     def held_state(self) -> int:
         """Returns the state after what is not certain, as it is now."""
-        machine, held = (
-            self.history.dialect.automaton,
-            self._parser.held() if self.uncertain else [],
-        )
-        state = machine.run([event.terminal for event in held], self.history.state)
-        return self.history.state if state is None else state
+        history, held = self.history, self._parser.held() if self.uncertain else []
+        state = history.dialect.automaton.run([event.terminal for event in held], history.state)
+        return history.state if state is None else state
 
     def length(self, block: Block) -> int:
         """Returns the number of ids of a block's content, without tags and what may become one."""

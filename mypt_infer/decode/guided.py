@@ -300,10 +300,11 @@ class Guided(Engine):
             offered = self.offered(state)
             after = [self.tables.next(i, token) for i in place.beside]
             beside = [i for i in after if i != DEAD_STATE]
-            ending = self._ending(state, token) if offered.has(token) else None
-            if ending is None and offered.has(token):
-                self._refuse(state, [token])
+            is_offered = offered.has(token)
+            ending = self._ending(state, token) if is_offered else None
             if ending is None:
+                if is_offered:
+                    self._refuse(state, [token])
                 return self._entered(min(beside, key=self._distance, default=DEAD_STATE))
             offered.lengths[token] = len(ending)
             ground = self._prover_of(place.hole).ground

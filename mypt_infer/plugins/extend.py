@@ -145,9 +145,8 @@ def _with_ids(
     for number, (message, ident) in enumerate(zip(messages, answered, strict=True)):
         name = message.get("name")
         if message.get("role") == "tool" and ident not in written:
-            call = min(
-                waiting, key=lambda c: c["function"]["name"] != message.get("name"), default=None
-            )
+            same = [c for c in waiting if c["function"]["name"] == name]
+            call = next(iter(same or waiting), None)
             waiting = [c for c in waiting if c is not call]
             if call is None and not name:
                 raise ValueError(f"messages[{number}]: no call waits for it, and it has no name")

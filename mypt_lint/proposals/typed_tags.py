@@ -136,15 +136,11 @@ class TypedTags:
         new = "".join(e.text for e in spelled[:count])
         dropped = "".join(e.text for e in spelled[count:])
         value = value[:first] + new + value[first + len(text.text) :]
-        meant = (
-            new.endswith((" ", "\t"))
-            or any(  # a text may speak of the tag, or begin a turn
-                self.dialect.table.terminals[e.terminal].opens for e in spelled[count:]
-            )
-        )
+        rows = self.dialect.table.terminals  # a text may speak of the tag, or begin a turn
+        is_meant = new.endswith((" ", "\t")) or any(rows[e.terminal].opens for e in spelled[count:])
         yield Fix(
             f"leave out `{dropped}`: it is written there anyway",
-            safe and not meant,
+            safe and not is_meant,
             patch=({"op": "replace", "path": pointer, "value": value},),
         )
 

@@ -99,9 +99,9 @@ class Prompter:
             for m in messages
         ]
         kinds, first = self._convert.bridge.KINDS, spoken[0] if spoken else None
-        if isinstance(first, dict) and first.get("role") == "developer":
-            is_system = "developer" not in kinds and "system" in kinds
-            spoken[0] = {**first, "role": "system" if is_system else "developer"}
+        has_system_alone = "system" in kinds and "developer" not in kinds
+        if has_system_alone and isinstance(first, dict) and first.get("role") == "developer":
+            spoken[0] = {**first, "role": "system"}
         record: dict[str, Any] = {"messages": spoken} | ({"tools": list(tools)} if tools else {})
         record |= {KEY: options} if options else {}
         source_chat = read_chat(record, _SHAPE)

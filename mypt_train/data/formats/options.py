@@ -70,9 +70,8 @@ class Options:
     def __post_init__(self) -> None:
         object.__setattr__(self, "mask", str(Mask.from_name(self.mask)))
         for name, values in _OF_MODELS.items() if self.model is not None else ():
-            if getattr(self, name) not in values:
+            if (value := getattr(self, name)) not in values:
                 option = {"vocabulary": "vocab"}.get(name, name.replace("_", "-"))
-                value = getattr(self, name)
                 raise ValueError(
                     f"--{option}{'' if value is True else f' {value}'} needs a dialect, and "
                     "--model names none; remove it, or use --dialect"
@@ -154,8 +153,8 @@ class Options:
             raise UsageError(lacks)
         dialect = self.loaded_dialect
         if self.preferences and not dialect.adapter.ranks:
-            all_dialects = mypt_spec.dialects()
-            ranking = either([d for d in all_dialects if mypt_spec.dialect(d).adapter.ranks])
+            names = mypt_spec.dialects()
+            ranking = either([name for name in names if mypt_spec.dialect(name).adapter.ranks])
             raise UsageError(
                 f"records of {self.dialect} hold no preferences: leave out --preferences, or use "
                 f"--dialect {ranking}"
