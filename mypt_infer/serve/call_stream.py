@@ -14,6 +14,7 @@ beside the name of the tool.
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mypt_spec.bodies.call_tags import Tags
@@ -54,8 +55,8 @@ class CallListStream:
     r"""Follows a list of calls whose ids come first, as OpenAI has them.
 
     >>> calls = CallListStream()
-    >>> found = calls.push('[{"id": "c1", "type": "function", "function": {"name": "f", "argu')
-    >>> found + calls.push('ments": {"x": 1}}}')
+    >>> found = [*calls.push('[{"id": "c1", "type": "function", "function": {"name": "f", "argu')]
+    >>> found + [*calls.push('ments": {"x": 1}}}')]
     [CallPiece(name='f', id='c1', text='', ended=False), CallPiece(name='', id='', text='{"x": 1}', ended=False), CallPiece(name='', id='', text='', ended=True)]
     """  # noqa: E501
 
@@ -64,9 +65,8 @@ class CallListStream:
         self._head = ""  # what an item says before its function
         self._call: CallStream | None = None
 
-    def push(self, text: str) -> list[CallPiece]:
-        """Takes a piece of the body; returns what it tells."""
-        out: list[CallPiece] = []
+    def push(self, text: str) -> Iterator[CallPiece]:
+        """Takes a piece of the body; yields what it tells. Raises ValueError."""
         piece = ""  # of the open function
         for character in text:
             plain = self._strings.outside(character)
@@ -78,13 +78,14 @@ class CallListStream:
                 piece += character
             self._depth -= plain and character in "}]"
             if self._call is not None and self._depth == 2:
-                out += [*self._pieces(piece), CallPiece(ended=True)]
+                yield from self._pieces(piece)
+                yield CallPiece(ended=True)
                 self._call, piece = None, ""
             if self._depth == 1:
                 self._head = ""
-        return out + (self._pieces(piece) if piece else [])
+        yield from self._pieces(piece) if piece else ()
 
-    def _pieces(self, piece: str) -> list[CallPiece]:
+    def _pieces(self, piece: str) -> Iterator[CallPiece]:
         assert self._call is not None
         match = _ID.search(self._head)
         return pieces_of(self._call, piece, json.loads(match[1]) if match else "")
@@ -105,7 +106,7 @@ class TaggedStream:
     """
 
     def __init__(self, types: Types, tags: Tags = USUAL) -> None:
-        self.name, self._tags = "", tags
+        self.name, self._tags, self.error = "", tags, None
         self._types, self._text, self._key = types, "", ""
         self._read = 0  # of a value that goes on: no end is in what was read
         self._members, self._over = 0, False
@@ -155,6 +156,7 @@ class CallStream:
 
     def __init__(self, kind: str, name: str) -> None:
         self.name = name
+        self.error: Exception | None = None  # what ended the call
         self._kind, self._depth, self._strings = kind, 0, _Strings()
         self._key = self._value = ""  # of the member of the outermost object
         self._valued = False  # whether its value is being written
@@ -162,12 +164,13 @@ class CallStream:
         self._members = 0
 
     def push(self, text: str) -> str:
-        """Takes a piece of the body; returns the piece of the arguments that it is."""
-        for character in text:
-            self._take(character)
-        if not self.name:
-            return ""
-        out, self._buffer = "".join(self._buffer), []
+        """Takes a piece of the body; returns its piece of the arguments, up to an error."""
+        try:
+            for character in text:
+                self._take(character)
+        except (ValueError, TypeError, LookupError) as error:
+            self.error = error
+        out, self._buffer = ("".join(self._buffer), []) if self.name else ("", self._buffer)
         return out
 
     def _take(self, character: str) -> None:
@@ -216,8 +219,10 @@ class CallStream:
             self._buffer.append("}" if self._members else "{}")
 
 
-def pieces_of(call: CallStream | TaggedStream, text: str, ident: str = "") -> list[CallPiece]:
-    """Pushes a piece of the body of one call; returns what it tells, its name first."""
+def pieces_of(call: CallStream | TaggedStream, text: str, ident: str = "") -> Iterator[CallPiece]:
+    """Pushes a piece of the body of one call; yields what it tells, its name first, or raises."""
     name, arguments = call.name, call.push(text)
-    begun = [CallPiece(name=call.name, id=ident)] if call.name != name else []
-    return begun + ([CallPiece(text=arguments)] if arguments else [])
+    yield from [CallPiece(name=call.name, id=ident)] if call.name != name else ()
+    yield from [CallPiece(text=arguments)] if arguments else ()
+    if call.error is not None:
+        raise call.error

@@ -7,7 +7,7 @@ each, and a block without the name of a tool is content, as it was written.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -88,7 +88,7 @@ class DeltaReader:
         self.thought_begin = self.position = 0
         self._blocks = Blocks(form.dialect.table)
         self._opener: Event | None = None  # of the block of a call
-        self._stream: Callable[[str], list[CallPiece]] | None = None  # reads the body of the block
+        self._stream: Callable[[str], Iterable[CallPiece]] | None = None  # reads its body
         self._buffer: list[str] = []  # the text of a call, or of a citation
         self._is_begin = True  # of a text
         if isinstance(prompt, str):
@@ -180,12 +180,13 @@ class DeltaReader:
                     yield Delta(CALLED, "", begin, piece.end, name=name, id=ident)
 
     def _parts(self, text: str) -> list[CallPiece]:
-        """Returns what a piece of the body of a call tells; nothing once it cannot be read."""
+        """Returns what a piece of the body of a call tells, up to where it cannot be read."""
+        out: list[CallPiece] = []
         try:
-            return self._stream(text) if self._stream is not None else []
+            out.extend(self._stream(text) if self._stream is not None else ())
         except (ValueError, TypeError, LookupError, RecursionError):
             self._stream = None
-            return []
+        return out
 
     def _closed(self, tag: str, end: int, *, cut: bool = False) -> list[Delta]:
         """Returns the end of the open call, whose closing tag is `tag`; "" if it has none."""

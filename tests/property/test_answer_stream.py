@@ -219,3 +219,21 @@ def test_arguments_have_the_types_that_tools_declare() -> None:
     stream.push_text(call)
     stream.end()
     assert [attempt.arguments for attempt in stream.calls] == [{"q": "7"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("qwen3", 'arguments": {"q"', 'arguments" "q"'),
+        ("usf-omega", 'arguments": {"q"', 'arguments" "q"'),
+        ("usf-omega", "call_1", r"\xall_1"),
+    ],
+)
+def test_what_precedes_a_fault_in_a_call_is_told(name: str, right: str, wrong: str) -> None:
+    """However the call is cut; what follows the fault is not."""
+    *head, text = answers(name)["pair"]
+    damaged = text.replace(right, wrong, 1)
+    assert damaged != text
+    of_pieces = of_text((*head, damaged), [*range(len(damaged))])
+    assert of_text((*head, damaged), []) == of_pieces
+    assert [name for name, _ in of_pieces["calls"]] == ["find"] * (1 + (name == "qwen3"))
