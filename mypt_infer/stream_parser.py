@@ -155,7 +155,11 @@ class StreamParser:
         if not length:
             return []
         out: list[Piece] = []
-        for event in lex_sentinels(self._text[:length], self._table, self.last, self.inside):
+        events = list(lex_sentinels(self._text[:length], self._table, self.last, self.inside))
+        before = events[-2].terminal if events[1:] else self.last
+        if before in self._table.resumed and not (end or events[-1].text.strip()):
+            length -= len(events.pop().text)  # what follows says whether a block goes on with it
+        for event in events:
             self.last = event.terminal
             if terminal := self._table.terminals.get(event.terminal):
                 self.inside = after_tag(self.inside, terminal, self._table)

@@ -237,3 +237,11 @@ def test_what_precedes_a_fault_in_a_call_is_told(name: str, right: str, wrong: s
     of_pieces = of_text((*head, damaged), [*range(len(damaged))])
     assert of_text((*head, damaged), []) == of_pieces
     assert [name for name, _ in of_pieces["calls"]] == ["find"] * (1 + (name == "qwen3"))
+
+
+def test_blanks_after_an_answer_wait_for_what_they_begin() -> None:
+    """Text after them goes on with the answer, and a tag does not."""
+    *head, text = answers("gemma4")["text"]
+    for more in (" a<turn|>\n", " <|tool_call>"):
+        known = (*head, text + more)
+        assert of_text(known, [len(text) + 1]) == of_text(known, [])
