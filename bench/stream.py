@@ -14,8 +14,11 @@ if thoughts, text and calls are those that were written, but for white space aro
 how many answers are right in one piece, how many of all cuts into two pieces, how many with a piece
 for each id, and processor time per id in that case (median of interleaved rounds).
 
-With `--three`, only our plugin for vLLM reads, by vLLM's `parse_delta`: each answer in every cut
-into two pieces, and in so many cuts into three, which are drawn at random.
+With `--three`, only our plugins read, that for vLLM by its `parse_delta`, or with `--by sglang` the
+detector of the examples behind SGLang's `FunctionCallParser`: each answer in every cut into two
+pieces, the shortest in every cut into three, as long as these are no more than `--all-three` in
+all, and the others in so many cuts into three as `--three` says, drawn at random. SGLang's detector
+reads no thoughts, so answers with thoughts are left out there.
 
 With `--every`, our parser reads text in every cut, into any number of pieces, by induction. The
 state after i characters that came one by one is copied, and takes characters i to j as one piece.
@@ -37,18 +40,21 @@ import io
 import json
 import pickle
 import random
+import runpy
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import combinations, pairwise
+from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import regex
 
-from mypt_infer.plugins.answer_stream import AnswerStream
+from mypt_infer.plugins.answer_stream import AnswerStream, usual_prompt
 from mypt_infer.run_format import Format, format_of
 from mypt_infer.serve import answers as served
 from mypt_spec import Dialect
@@ -58,6 +64,7 @@ from tests.support.state import state_of
 
 Pieces = Sequence[tuple[list[int], str]]
 ROUNDS = 3
+ROOT = Path(__file__).parents[1]
 
 
 class Read(NamedTuple):
@@ -117,10 +124,16 @@ def of_vllm(calls: str, reasoning: str) -> Parser:
     made = manager.get_parser(calls, reasoning or None, enable_auto_tools=True)
     tokenizers: dict[int, Any] = {}
 
+    @cache
+    def requested(has_calls: bool) -> Any:
+        tools = TOOLS if has_calls else None
+        return protocol.ChatCompletionRequest(model="", messages=[], tools=tools)
+
     def parse(known: Known, pieces: Pieces) -> Read:
-        tools = TOOLS if format_of(known.dialect).calls else None
-        request = protocol.ChatCompletionRequest(model="", messages=[], tools=tools)
-        tokenizer = tokenizers.setdefault(id(known.dialect), vllm_tokenizer(known))
+        request = requested(bool(format_of(known.dialect).calls)).model_copy()
+        if id(known.dialect) not in tokenizers:
+            tokenizers[id(known.dialect)] = vllm_tokenizer(known)
+        tokenizer = tokenizers[id(known.dialect)]
         parser = made(tokenizer, request.tools, chat_template_kwargs={}, model_config=None)
         request = parser.adjust_request(request)
         content, thoughts, told = "", "", Calls()
@@ -137,21 +150,25 @@ def of_vllm(calls: str, reasoning: str) -> Parser:
     return parse
 
 
-def three_pieces(name: str, answers: list[Known], cuts: int) -> str:
-    """Reads answers in two and three pieces by our plugin in vLLM; returns how many are wrong."""
-    importlib.import_module("mypt_infer.plugins.vllm").register(name)
-    parser, draw, counts = of_vllm("mypt", "mypt"), random.Random(name), {2: [0, 0], 3: [0, 0]}
-    for known in answers:
+def three_pieces(name: str, answers: list[Known], cuts: int, every: int, by: str) -> str:
+    """Reads answers in two and three pieces by one of our plugins; returns how many are wrong."""
+    parser, draw, counts = OWN[by](name), random.Random(name), {2: [0, 0], 3: [0, 0]}
+    longest = 0
+    for known in sorted(answers, key=lambda known: len(known.ids)):
         places = range(1, len(known.ids))
-        ways = [[at] for at in places]
-        ways += [sorted(draw.sample(places, min(2, len(places)))) for _ in range(cuts)]
-        for number, way in enumerate(ways):
+        ways: list[tuple[int, ...]] = [*combinations(places, 2)]
+        every -= len(ways)
+        if every < 0:
+            ways = [tuple(sorted(draw.sample(places, 2))) for _ in range(cuts)]
+        else:
+            longest = len(known.ids)
+        for way in [*combinations(places, 1), *ways]:
+            count = counts[len(way) + 1]
             read = tried(parser, known, cut(known, way))
-            count = counts[2 if number < len(places) else 3]
             count[0] += 1
             count[1] += isinstance(read, str) or not is_right(known, read)
     figures = ", ".join(f"{n} cuts into {k}: {bad} wrong" for k, (n, bad) in counts.items())
-    return f"{name}: {len(answers)} answers, {figures}"
+    return f"{name}, {by}: {len(answers)} answers, all cuts into 3 up to {longest} ids, {figures}"
 
 
 def every_cut(name: str, count: int, most: int) -> str:
@@ -246,8 +263,12 @@ def vllm_tokenizer(known: Known) -> Any:
     }
     by_id = {i: token for token, i in special.items()}
 
+    @cache
+    def text(ids: tuple[int, ...]) -> str:
+        return dialect.tokenizer.decode(list(ids))
+
     def decode(ids: Any, **_: Any) -> str:
-        return dialect.tokenizer.decode([ids] if isinstance(ids, int) else list(ids))
+        return text((ids,) if isinstance(ids, int) else tuple(ids))
 
     def encode(text: str, **_: Any) -> list[int]:
         return [special[text]] if text in special else list(dialect.tokenizer.encode(text))
@@ -318,17 +339,58 @@ def _rest(detector: Any, told: Calls) -> None:
             told.add(at, None, text[len(sent[at]) :])
 
 
+def own_vllm(name: str) -> Parser:
+    """Returns what reads by our plugin for vLLM."""
+    importlib.import_module("mypt_infer.plugins.vllm").register(name)
+    return of_vllm("mypt", "mypt")
+
+
+def own_sglang(name: str) -> Parser:
+    """Returns what reads by the detector of our examples."""
+    root = "llm_router_utils.sglang.srt.function_call"
+    example = runpy.run_path(str(ROOT / "examples" / "sglang_detector.py"))
+    modules = (
+        importlib.import_module(f"{root}.{part}") for part in ("base_format_detector", "core_types")
+    )
+    parsers, _, _ = sglang(TOOLS)
+    parsers.FunctionCallParser.ToolCallParserEnum["mypt"] = example["detector"](name, *modules)
+    return of_sglang("mypt", "")
+
+
+OWN = {"vllm": own_vllm, "sglang": own_sglang}
+
+
+def has_thoughts(known: Known) -> bool:
+    """Returns whether an answer has thoughts, also where they are empty."""
+    end = usual_prompt(known.dialect)[1]
+    text = known.dialect.tokenizer.decode(known.ids)
+    return "reasoning_content" in known.message or (bool(end) and text.startswith(end))
+
+
 def cut(known: Known, places: Sequence[int]) -> Pieces:
     """Returns pieces of the ids of an answer, with their texts, as a server decodes them."""
-    ids, tokenizer = known.ids, known.dialect.tokenizer
-    last = len(ids) - (ids[-1] in known.stops)  # ids whose text is shown
-    out, shown = [], 0
+    ids, out, shown = known.ids, [], 0
     for begin, end in pairwise([0, *places, len(ids)]):
-        text = tokenizer.decode(ids[: min(end, last)])
-        size = len(text) if end >= last else len(text.rstrip("\ufffd"))
-        out.append((ids[begin:end], text[shown:size]))
-        shown = max(shown, size)
+        text = text_of(known, end)
+        out.append((ids[begin:end], text[shown:]))
+        shown = max(shown, len(text))
     return out
+
+
+TEXTS: dict[
+    tuple[int, int], tuple[Known, str]
+] = {}  # with the answer, so that its id stays its own
+
+
+def text_of(known: Known, end: int) -> str:
+    """Returns the text that a server shows of the ids up to a place."""
+    key = id(known), end
+    if key not in TEXTS:
+        ids = known.ids
+        last = len(ids) - (ids[-1] in known.stops)  # ids whose text is shown
+        text = known.dialect.tokenizer.decode(ids[: min(end, last)])
+        TEXTS[key] = known, text if end >= last else text.rstrip("\ufffd")
+    return TEXTS[key][1]
 
 
 def is_right(known: Known, read: Read) -> bool:
@@ -395,6 +457,8 @@ def main() -> None:
     arguments.add_argument("--answers", type=int, default=20)
     arguments.add_argument("--formats", nargs="*", default=[*FORMATS])
     arguments.add_argument("--three", type=int, default=0, help="cuts of an answer into three")
+    arguments.add_argument("--all-three", type=int, default=0, help="all cuts of short answers")
+    arguments.add_argument("--by", choices=[*OWN], default="vllm", help="what reads for --three")
     arguments.add_argument("--every", type=int, default=0, help="every cut of answers up to a size")
     arguments.add_argument("--show", type=int, default=0, help="print so many that are not right")
     asked = arguments.parse_args()
@@ -405,7 +469,11 @@ def main() -> None:
         return
     if asked.three:
         for name in asked.formats:
-            print(three_pieces(name, many(name, asked.answers), asked.three), flush=True)
+            answers = many(name, asked.answers)
+            if asked.by == "sglang":
+                more = many(name, 3 * asked.answers)
+                answers = [known for known in more if not has_thoughts(known)][: asked.answers]
+            print(three_pieces(name, answers, asked.three, asked.all_three, asked.by), flush=True)
         return
     packages = {"vllm": of_vllm, "llm-router-utils": of_sglang}
     for package in packages:
