@@ -3,6 +3,7 @@
 NAMES = (
     "openai", "sharegpt", "alpaca", "completion", "preference", "kto", "prompt", "turns", "text",
     "plain", "anthropic", "gemini", "responses", "atif", "claude-code", "codex", "pi", "sts",
+    "swe-agent", "openhands", "inspect",
 )  # fmt: skip
 OTHER = "other"  # a shape that is not read
 DETECTABLE = (*NAMES, OTHER)

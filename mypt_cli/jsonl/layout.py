@@ -46,6 +46,7 @@ EVENT_KEYS = (
     *({"type", key} for key in ("sessionId", "leafUuid", "snapshot", "parentUuid", "payload")),
     *({"type", "id", key} for key in ("cwd", "harness")),
     {"id", "timestamp", "instructions", "git"},
+    {"id", "timestamp", "source", "kind"},
 )
 
 
@@ -155,6 +156,7 @@ def _is_event(value: Any) -> bool:
         and isinstance(value.get("type", ""), str)
         and any(value.keys() >= keys for keys in EVENT_KEYS)
         and not {"messages", "text", "conversations", "contents"} & value.keys()
+        and not is_record(value)
     )
 
 
@@ -192,8 +194,10 @@ def records_in_array(head: bytes) -> bool:
 
 def is_record(value: Any) -> bool:
     """Returns whether a JSON value has a key that records have as they are published."""
-    return isinstance(value, dict) and any(
-        isinstance(value.get(key), types) for key, types in _RECORD_KEYS.items()
+    return (
+        isinstance(value, dict)
+        and any(isinstance(value.get(key), types) for key, types in _RECORD_KEYS.items())
+        and not {"action", "observation"} <= value.keys()  # a step of SWE-agent
     )
 
 

@@ -15,10 +15,12 @@ PROMPT = ""
 TOP: frozenset[str] = frozenset()
 _READABLE = (
     "messages; conversations; instruction and output; prompt and completion; chosen and rejected; "
-    "text"
+    "text; requests to servers, and traces of agents (--help, --records)"
 )
 _AS_MESSAGES = '{"messages": [{"role": "user", "content": "..."}, ...]}'
-_COLUMNS = {c: of for of, cs in load(Path(__file__).with_suffix(".toml")).items() for c in cs}
+_TABLE = load(Path(__file__).with_suffix(".toml"))
+_EXPORTS = _TABLE.pop("export")
+_COLUMNS = {column: kind for kind, columns in _TABLE.items() for column in columns}
 
 
 def _kind(record: dict[str, Any]) -> tuple[str, str] | None:
@@ -30,7 +32,8 @@ def _kind(record: dict[str, Any]) -> tuple[str, str] | None:
         if isinstance(first, dict) and {"human", "assistant"} <= first.keys():
             why = "records of pairs (human, assistant) are not read"
             return why, f"write each pair as two messages: {_AS_MESSAGES}"
-    return None
+    exports = (export for export in _EXPORTS if record.keys() >= {*export["keys"]})
+    return next(((f"{e['name']} are not read", e["advice"]) for e in exports), None)
 
 
 def fit(record: dict[str, Any]) -> int:
@@ -41,7 +44,10 @@ def read(record: dict[str, Any]) -> Chat:
     """Returns a chat without messages, which says what the record is. Never raises."""
     unknown = _unknown(record), _renaming(record) or f"what is read: {_READABLE}"
     if isinstance(record.get("role"), str) and {"content", "tool_calls"} & record.keys():
-        unknown = "messages by themselves are not read", f"write a conversation as {_AS_MESSAGES}"
+        unknown = (
+            "messages by themselves are not read",
+            f"write a conversation as {_AS_MESSAGES}, as jq -c '{{messages: .}}' does with a list",
+        )
     message, advice = _kind(record) or unknown
     return Chat("other", (), findings=(Finding("MYP018", message, help=advice),))
 

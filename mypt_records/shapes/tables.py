@@ -387,5 +387,7 @@ def _text(item: Any, pointer: str, at: str) -> Text | None:
 def _value(item: Any, pointer: str) -> Any:
     """Returns what a pointer without its first "/" leads to; None where nothing is."""
     for key in pointer.split("/") if pointer else ():
+        if isinstance(item, list):
+            item = {str(i): value for i, value in enumerate(item)}
         item = item.get(key) if isinstance(item, dict) else None
     return item if pointer else None

@@ -75,4 +75,8 @@ RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("codex", [{"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}}, {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yo"}]}}], GREETING),
     ("pi", [{"type": "session", "id": "1", "cwd": "/"}, {"type": "message", "message": {"role": "user", "content": "Hi"}}, {"type": "message", "message": {"role": "assistant", "content": [{"type": "text", "text": "Yo"}], "stopReason": "stop"}}], GREETING),
     ("sts", [{"type": "session", "id": "1", "harness": "h"}, {"type": "message", "message": {"role": "user", "content": "Hi"}}, {"type": "message", "message": {"role": "assistant", "content": "Yo"}}], GREETING),
+    ("gemini", {"authType": "x", "history": [{"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [{"text": "Yo"}]}]}, GREETING),
+    ("swe-agent", {"history": [{"role": "user", "content": "Hi", "agent": "main"}, {"role": "assistant", "content": "Yo", "agent": "main"}]}, GREETING),
+    ("openhands", [{"id": "1", "kind": "MessageEvent", "source": "user", "timestamp": "", "llm_message": {"role": "user", "content": "Hi"}}, {"id": "2", "kind": "MessageEvent", "source": "agent", "timestamp": "", "llm_message": {"role": "assistant", "content": "Yo"}}], GREETING),
+    ("inspect", {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [{"type": "reasoning", "reasoning": ""}, {"type": "text", "text": "Yo"}]}], "target": ""}, GREETING),
 ]  # fmt: skip

@@ -144,6 +144,10 @@ def test_one_record_over_several_lines(lint: Linter) -> None:
     ]}  # fmt: skip
     Path("one.json").write_text(json.dumps(trajectory, indent=2))
     assert lint("one.json")[1] == []
+    step = {"action": "w", "observation": "x " * 200_000, "messages": GOOD["messages"]}
+    history = [{**message, "agent": "main"} for message in GOOD["messages"]]
+    Path("one.json").write_text(json.dumps({"trajectory": [step], "history": history}, indent=2))
+    assert lint("one.json")[1] == []  # of SWE-agent, whose steps are no records
     for end, code in (("]", "MYP015"), ("x", "MYP015"), ("\n", "")):
         Path("one.json").write_text(json.dumps(GOOD, indent=2) + end)
         assert codes(lint("one.json")[1]) == [code] * bool(code)

@@ -564,7 +564,9 @@ SIMPLE |= {
         ("arguments", {"input": "x", "output": [{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{"}]}, [("MYP304", "/output/0/arguments")]),
     ],
     "atif": [("an unknown step", {"steps": [{"source": "robot"}]}, [("MYP280", "/steps/0"), ("MYP104", "")])],
-    **{name: [("no event", [5], [("MYP104", "/0"), ("MYP104", "")])] for name in ("claude-code", "codex", "pi", "sts")},
+    **{name: [("no event", [5], [("MYP104", "/0"), ("MYP104", "")])] for name in ("claude-code", "codex", "pi", "sts", "openhands")},
+    "swe-agent": [("a role", {"history": [{"role": "robot", "agent": "main"}]}, [("MYP280", "/history/0"), ("MYP104", "")])],
+    "inspect": [("no name", {"messages": [u(), {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "arguments": {}}]}, {"role": "tool", "tool_call_id": "1", "content": "x", "function": "f"}]}, [("MYP104", "/messages/1/tool_calls/0"), ("MYP288", "/messages/2")])],
 }  # fmt: skip
 CLEAN |= {
     name: [(f"{name} {i}", record) for i, (shape, record, _) in enumerate(RECORDS) if shape == name]

@@ -321,6 +321,25 @@ def test_notes_and_weights_do_not_tell_messages_apart() -> None:
     assert out.record["messages"] == [user("Hi", _note="a", _loss_weight=0.0)]
 
 
+EXPORTS = [
+    ({"version": 2, "eval": {}, "plan": {}, "results": {}, "samples": []}, "logs of Inspect", ".samples[]"),
+    ({"sessionId": "s", "projectHash": "p", "messages": [{"id": "1", "type": "user", "content": "Hi"}]}, "sessions of Gemini CLI", "/chat share"),
+    ({"evalId": "e", "results": {"results": []}, "config": {}}, "results of promptfoo", ".results.results[]"),
+    ({"trace": {}, "observations": []}, "traces of Langfuse", ".observations[]"),
+    ({"id": "1", "traceId": "t", "type": "GENERATION", "input": [], "output": {}}, "observations of Langfuse", "GENERATION"),
+    ({"instance_id": "i", "test_result": {}, "history": [], "instruction": "x"}, "outputs of evaluations of OpenHands", "log_completions"),
+    ({"instance_id": "i", "model_patch": "", "model_name_or_path": "m"}, "predictions of SWE-bench", "trajectories"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("record", "name", "advice"), EXPORTS)
+def test_exports_of_other_tools_are_named(record: dict[str, Any], name: str, advice: str) -> None:
+    assert shape_of(record) == "other"
+    (finding,) = findings(read(record, "other"))
+    assert (finding.code, finding.message) == ("MYP018", f"{name} are not read")
+    assert advice in finding.help
+
+
 def test_keys_of_results_on_other_messages_of_sharegpt_are_metadata() -> None:
     record = gpt(("human", "Hi"), ("gpt", "Yo"))
     record["conversations"][0] |= {"tool_call_id": "a", "name": "b"}

@@ -99,6 +99,30 @@ WEATHER: dict[str, Any] = {
         {"type": "message", "message": {"role": "assistant", "content": "I look.", "reasoningContent": "T", "toolCalls": [{"id": "t", "function": {"name": "w", "arguments": ROME}}]}},
         {"type": "message", "message": {"role": "tool", "toolCallId": "t", "content": "sun"}}, event("message", "assistant", "Sun."),
     ],
+    "swe-agent": {
+        "trajectory": [{"action": "w", "observation": "sun"}], "environment": "swe_main", "info": {},
+        "history": [
+            {"role": "system", "content": "S", "agent": "main", "message_type": "system_prompt"}, {"role": "user", "content": said("Weather?"), "agent": "main", "message_type": "observation"},
+            {"role": "assistant", "content": "I look.", "thought": "I look.", "action": "w", "agent": "main", "thinking_blocks": [{"type": "thinking", "thinking": "T", "signature": "x"}], "tool_calls": [{"id": "t", "type": "function", "function": {"name": "w", "arguments": ROME}}]},
+            {"role": "tool", "content": "sun", "agent": "main", "message_type": "observation", "tool_call_ids": ["t"]}, {"role": "assistant", "content": "Sun.", "agent": "main"},
+        ],
+    },
+    "openhands": [
+        {"id": "1", "timestamp": "x", "source": "agent", "kind": "SystemPromptEvent", "system_prompt": said("S")[0], "tools": []},
+        {"id": "2", "timestamp": "x", "source": "user", "kind": "MessageEvent", "llm_message": {"role": "user", "content": said("Weather?")}, "extended_content": []},
+        {"id": "3", "timestamp": "x", "source": "agent", "kind": "ActionEvent", "thought": said("I look."), "reasoning_content": "T", "thinking_blocks": [], "tool_name": "w", "tool_call_id": "t", "tool_call": {"id": "t", "name": "w", "arguments": ROME, "origin": "completion"}},
+        {"id": "4", "timestamp": "x", "source": "environment", "kind": "ObservationEvent", "tool_name": "w", "tool_call_id": "t", "observation": {"content": said("sun"), "is_error": False}},
+        {"id": "5", "timestamp": "x", "source": "environment", "kind": "ConversationStateUpdateEvent", "key": "stats", "value": {}},
+        {"id": "6", "timestamp": "x", "source": "agent", "kind": "MessageEvent", "llm_message": {"role": "assistant", "content": said("Sun.")}},
+    ],
+    "inspect": {
+        "id": "1", "epoch": 1, "input": "Weather?", "target": "Sun.", "events": [], "scores": {},
+        "messages": [
+            {"id": "a", "role": "system", "content": "S"}, {"id": "b", "role": "user", "source": "input", "content": "Weather?"},
+            {"id": "c", "role": "assistant", "source": "generate", "content": [{"type": "reasoning", "reasoning": "T"}, *said("I look.")], "tool_calls": [{"id": "t", "function": "w", "arguments": {"city": "Rome"}}]},
+            {"id": "d", "role": "tool", "content": "sun", "tool_call_id": "t", "function": "w"}, {"id": "e", "role": "assistant", "content": "Sun."},
+        ],
+    },
 }  # fmt: skip
 
 
