@@ -259,7 +259,7 @@ def without_blanks(message: dict[str, Any], name: str) -> dict[str, Any]:
         number = {"id": item["id"]} if "id" in item and bodies & {"calls", "functions"} else {}
         return {**number, "type": "function", "function": inner}
 
-    thoughts = (message.get(key) for key in ("reasoning_content", "thinking", "reasoning"))
+    thoughts = (message.get(key) for key in ("reasoning_content", "thinking", "reasoning", "think"))
     parts = {
         "role": "assistant",
         "thinking": next((t for t in thoughts if t), ""),
