@@ -3,8 +3,8 @@
 Input: a decoded record. Output: a `Skeleton`, for findings_cache.py. Most records of a file differ
 in their texts alone, and most texts are clean: nothing in them is found by any rule, whatever is
 around them. Without a format, this is true of tools that are clean by themselves, too, and of
-arguments that fit them: signs replace both. A record with other calls, with parts, or with a text
-that is not clean has no skeleton.
+arguments that fit them: placeholders replace both. A record with other calls, with parts, or with a
+text that is not clean has no skeleton.
 """
 
 import math
@@ -15,22 +15,20 @@ from typing import Any
 import msgspec
 
 from mypt_lint.check.checker import Checker
-from mypt_lint.fast.clean_texts import CleanTexts, longest, text_filter
-from mypt_lint.fast.clean_tools import CHAT, Declared, are_usual
+from mypt_lint.fast.clean_texts import AnyTexts, CleanTexts, longest, text_filter
+from mypt_lint.fast.clean_tools import CleanTools
 from mypt_lint.fast.skeleton import DEEP, NoSkeletonError, Placeholders, Skeleton
 from mypt_records.chat import MEDIA
 from mypt_records.checks.arguments import ODD_ARGUMENT
 from mypt_records.checks.order import SHORT
 from mypt_records.reading import LABELS
-from mypt_records.shapes import read
 from mypt_records.shapes.openai import USERS
 from mypt_records.shapes.preference import bare
 from mypt_records.shapes.tables import tables
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.message_splitter import unescaped_quotes
-from mypt_spec.bodies.plain_schema import plain_tools, written
+from mypt_spec.adapters.splitter import Splitter
 from mypt_spec.bodies.strict_json import escape
-from mypt_spec.memo import Memo
 
 _LONGEST = 1 << 20  # bytes of a line
 _TEXTS = frozenset({"content", "value", "text", "tool_call_id", *THOUGHTS})
@@ -41,9 +39,13 @@ _READ_VALUES = frozenset({"tools", "functions", "language", *LABELS})
 _NOT_CACHEABLE = frozenset({"text", "history", "response_format", "rejected_tools"})
 _SMALL = 1 << 53
 _WRITTEN = (str, bool, type(None))
-_LISTS, _ROOM = 2000, 8 << 20  # lists of tools that are remembered; bytes of all
 _OF_CALL = frozenset({"id", "type", "function", "name", "arguments"})
-Tools = tuple[list[str], Declared]  # with their names
+
+
+class _AsJson(Splitter):
+    """Stands for records whose tools are JSON, of which nothing is lost."""
+
+    tools_as_json = True
 
 
 class ChatSkeletons:
@@ -57,8 +59,8 @@ class ChatSkeletons:
         if checker.shape in tables():
             self.longest = -1  # what is found in a trace may depend on more
         self.checker, d = checker, checker.dialect
-        self._tools = Memo[bytes, Tools | None](_LISTS, room=_ROOM)
         self.texts = None if checker.formatless else CleanTexts(d.table, d.automaton)
+        self.tools = CleanTools(checker, _AsJson(), AnyTexts(d.table))
         self.text_filter = text_filter(checker)
         self.encode = msgspec.json.Encoder().encode
         self.decode = msgspec.json.Decoder().decode
@@ -66,41 +68,44 @@ class ChatSkeletons:
     def of(self, record: dict[str, Any]) -> Skeleton:
         """Returns the skeleton of a record that msgspec has decoded. Raises NoSkeletonError."""
         out = Skeleton(strings=len(record))
-        texts = Placeholders(out)
+        placeholders = Placeholders(out)
         calls: list[tuple[str, dict[str, Any]]] = []
         for key, value in record.items():
-            out.rest[key] = self._top(key, value, texts, calls)
-        copies = len({*map(str.strip, texts.signs)}) < len(texts.signs)  # but for white space
-        if texts.is_repeated or copies or not self._are_clean(list(texts.signs)):
+            out.rest[key] = self._top(key, value, placeholders, calls)
+        texts = [*placeholders.texts]
+        copies = len({*map(str.strip, texts)}) < len(texts)  # but for white space
+        if placeholders.is_repeated or copies or not self._are_clean(texts):
             raise NoSkeletonError
-        if self.checker.shape == "preference" and len({*map(bare, texts.signs)}) < len(texts.signs):
+        if self.checker.shape == "preference" and len({*map(bare, texts)}) < len(texts):
             raise NoSkeletonError("answers may be equal but for white space")
         if calls and not (record.get("tools") or record.get("functions")):
-            if any(name in text for name, _ in calls for text in texts.signs):
+            if any(name in text for name, _ in calls for text in texts):
                 raise NoSkeletonError("a text may declare a tool")
         elif calls:
-            names, tools = out.tools or ([], Declared(b"", {}))
-            if not all(name in names and tools.fit(name, [value]) for name, value in calls):
+            called, values = zip(*calls, strict=True)
+            if not out.tools.issuperset(called) or not self.tools.take(
+                placeholders.tools, called, values
+            ):
                 raise NoSkeletonError("something may be found in a call")
         return out
 
-    def _top(self, key: str, value: Any, texts: Placeholders, calls: list[Any]) -> Any:
+    def _top(self, key: str, value: Any, placeholders: Placeholders, calls: list[Any]) -> Any:
         """Returns a top-level value as it is in the rest; notes the calls of messages."""
         if key in _NOT_CACHEABLE or (key in MEDIA and value):
             raise NoSkeletonError
-        out, kind = texts.out, value.__class__
+        out, kind = placeholders.out, value.__class__
         if kind is str:
             out.strings += 1
-            return value if key in _READ_VALUES else texts.of(value)
+            return value if key in _READ_VALUES else placeholders.of(value)
         if kind is list and value:
             messages = [item for item in value if item.__class__ is dict]
             if not all(map(_ROLE.isdisjoint, messages)):
                 if len(messages) < len(value):
                     raise NoSkeletonError  # its texts stay, but others are compared with them
-                texts.literal = _repeated_ids(messages)
-                return [self._message(item, texts, calls) for item in messages]
+                placeholders.literal = _repeated_ids(messages)
+                return [self._message(item, placeholders, calls) for item in messages]
         elif kind is dict and not _ROLE.isdisjoint(value):
-            return self._message(value, texts, calls)
+            return self._message(value, placeholders, calls)
         elif kind is int or kind is float:
             if not (-_SMALL < value < _SMALL if kind is int else math.isfinite(value)):
                 raise NoSkeletonError
@@ -113,10 +118,14 @@ class ChatSkeletons:
         encoded = self.encode(value)
         if encoded.count(b"[") + encoded.count(b"{") > DEEP:
             raise NoSkeletonError
-        out.strings += unescaped_quotes(encoded) // 2
+        quotes = unescaped_quotes(encoded)
+        out.strings += quotes // 2
         if key == "tools" and kind is list and value and self.texts is None:
-            out.tools = self._clean_tools(value, encoded) or ()
-            return [texts.hidden(value, None)] if out.tools else value
+            strings, names = self.tools.judged(encoded)
+            if 2 * strings == quotes and len(names) == len(value):  # clean by themselves
+                out.tools, placeholders.tools = names, encoded
+                return [placeholders.hidden(value, None)]
+            return value
         if key[:1] != "_":
             return value
         out.others[f"/{escape(key)}"] = value
@@ -127,47 +136,31 @@ class ChatSkeletons:
         doubtful = self.text_filter.doubtful(texts)
         return not doubtful and (self.texts is None or self.texts.are_clean(texts))
 
-    def _clean_tools(self, value: list[Any], encoded: bytes) -> Tools | None:
-        """Returns definitions that are clean by themselves; None for others."""
-        if encoded in self._tools.entries:
-            return self._tools.entries[encoded]
-        tools, parameters = plain_tools(encoded) or (None, {})
-        names = [*parameters]
-        clean = tools is not None and (
-            are_usual(tools, parameters)
-            and unescaped_quotes(written(tools)) == unescaped_quotes(encoded)
-        )
-        if not clean and encoded.count(b"[") + encoded.count(b"{") <= DEEP:
-            record = self.decode(CHAT + encoded + b"}")
-            chat = read(record, self.checker.shape)
-            names = [tool.name.text for tool in chat.tools or () if tool.name is not None]
-            clean = len(names) == len(value) and not self.checker.record_findings(record)
-        declared = (names, Declared(encoded, parameters)) if clean else None
-        return self._tools.keep(encoded, declared, len(encoded))
-
-    def _message(self, message: dict[str, Any], texts: Placeholders, calls: list[Any]) -> Any:
+    def _message(
+        self, message: dict[str, Any], placeholders: Placeholders, calls: list[Any]
+    ) -> Any:
         """Returns a message as it is in the rest. Raises NoSkeletonError for unknown values."""
         out: dict[str, Any] = {}
         strings = len(message)
         for key, value in message.items():
             if value.__class__ is str:
                 strings += 1
-                if key == "name":  # that of a call before has its sign
-                    out[key] = texts.placeholders.get(value, value)
-                elif key == "tool_call_id" and value in texts.literal:
+                if key == "name":  # that of a call before has its placeholder
+                    out[key] = placeholders.values.get(value, value)
+                elif key == "tool_call_id" and value in placeholders.literal:
                     out[key] = value
                 else:
-                    out[key] = texts.of(value) if key in _TEXTS else value
+                    out[key] = placeholders.of(value) if key in _TEXTS else value
             elif value is None or value.__class__ is bool or value == []:
                 out[key] = value
             elif key == "tool_calls" and self.texts is None and value.__class__ is list:
-                out[key] = [self._call(call, texts, calls) for call in value]
+                out[key] = [self._call(call, placeholders, calls) for call in value]
             else:
                 raise NoSkeletonError
-        texts.out.strings += strings
+        placeholders.out.strings += strings
         return out
 
-    def _call(self, call: Any, texts: Placeholders, calls: list[Any]) -> Any:
+    def _call(self, call: Any, placeholders: Placeholders, calls: list[Any]) -> Any:
         """Returns a call as it is in the rest, and notes it. Raises NoSkeletonError for others."""
         function: Any = call.get("function") if call.__class__ is dict else None
         if function.__class__ is not dict or {*call, *function} - _OF_CALL:
@@ -186,13 +179,16 @@ class ChatSkeletons:
         ):
             raise NoSkeletonError
         strings = [*call, *call.values(), *function, *function.values()]
-        texts.out.strings += sum(text.__class__ is str for text in strings)
-        texts.out.strings += 0 if is_text else quotes // 2
-        sign = texts.hidden(arguments, len(calls))
+        placeholders.out.strings += sum(text.__class__ is str for text in strings)
+        placeholders.out.strings += 0 if is_text else quotes // 2
+        placeholder = placeholders.hidden(arguments, len(calls))
         calls.append((name, value))
-        rest = {"name": texts.hidden(name, name), "arguments": sign if is_text else {sign: 0}}
-        is_signed = ident.__class__ is str and ident and ident not in texts.literal
-        return call | {"function": function | rest} | ({"id": texts.of(ident)} if is_signed else {})
+        hidden = placeholder if is_text else {placeholder: 0}
+        rest = {"name": placeholders.hidden(name, name), "arguments": hidden}
+        out = call | {"function": function | rest}
+        if ident.__class__ is str and ident and ident not in placeholders.literal:
+            out["id"] = placeholders.of(ident)
+        return out
 
 
 def _repeated_ids(messages: list[dict[str, Any]]) -> Container[str]:

@@ -23,7 +23,7 @@ from mypt_records.chat import TOOL_NAME
 from mypt_spec.adapters.message_splitter import unescaped_quotes
 from mypt_spec.adapters.splitter import Split, Splitter
 from mypt_spec.bodies.call_tags import Tags
-from mypt_spec.bodies.definitions import parameters_of
+from mypt_spec.bodies.definitions import come_back, parameters_of
 from mypt_spec.bodies.json_schema import SchemaError, fit, misfits, undeclared
 from mypt_spec.bodies.plain_schema import Definitions, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
@@ -95,6 +95,10 @@ class CleanTools:
                     return -1, None
         return strings, None if plain is None else plain[0]
 
+    def judged(self, tools: bytes) -> tuple[int, frozenset[str]]:
+        """Returns the strings of definitions, -1 where they are not clean, and the names."""
+        return self.verdicts.entries.get(tools) or self._judge(tools)
+
     def _new(self, raw: bytes) -> Definitions | None:
         """Returns definitions that are seen for the first time, and proved to be clean.
 
@@ -135,10 +139,12 @@ class CleanTools:
                     return False
             elif split.called and self.tagged:
                 return False  # nothing says how values are read
-        return all(
-            self._prove(*both, self.declared.entries.get(raw) or Declared(raw, {}))
-            for raw, both in groups.items()
-        )
+        return all(self.take(raw, *both) for raw, both in groups.items())
+
+    def take(self, tools: bytes, called: Sequence[str], arguments: Arguments) -> bool:
+        """Returns whether calls are proved to fit definitions that were judged."""
+        declared = self.declared.entries.get(tools) or Declared(tools, {})
+        return not self.binds or self._prove(called, arguments, declared)
 
     def _prove(self, called: Sequence[str], arguments: Arguments, tools: Declared) -> bool:
         """Returns whether the arguments of calls fit their tools, and come back from tags."""
@@ -185,7 +191,7 @@ class CleanTools:
         return (
             self.texts.are_clean([text])
             and self.texts.are_clean_in(proved, lambda: tools)
-            and self.splitter.tools_come_back(tools, text, lossless=self.lossless)
+            and come_back(tools, self.splitter.tools_body, text, self.lossless)
         )
 
 

@@ -20,7 +20,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.chats import ChatSkeletons
 from mypt_lint.fast.clean_texts import told_apart
-from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton
+from mypt_lint.fast.skeleton import PLACEHOLDER, NoSkeletonError, Skeleton
 from mypt_records.names import OPT_OUT
 from mypt_spec.adapters.message_splitter import unescaped_quotes
 from mypt_spec.extra_keys import METADATA
@@ -88,7 +88,7 @@ class FindingsCache:
         """
         if len(raw) > self.skeletons.longest or raw.endswith(b"\r") or self.is_apart(raw):
             return None
-        if b"\xee" in raw or b"\\ue" in raw or b"\\uE" in raw:  # perhaps a sign
+        if b"\xee" in raw or b"\\ue" in raw or b"\\uE" in raw:  # perhaps a placeholder
             return None
         record = self.decode(raw)
         if record.__class__ is not dict or OPT_OUT in record:
@@ -124,7 +124,7 @@ def cached(finding: Finding, skeleton: Skeleton) -> CachedFinding:
     words = [finding.message, finding.help, finding.pointer, *finding.expected]
     if fix is not None:
         words += [fix.title, *(operation["path"] for operation in fix.patch)]
-    if any(map(SIGN.search, words)) or (fix is not None and fix.edits):
+    if any(map(PLACEHOLDER.search, words)) or (fix is not None and fix.edits):
         raise NoSkeletonError("a finding quotes a text")
     if finding.span is not None or (
         finding.code not in _STRUCTURAL and (fix is not None or skeleton.values)

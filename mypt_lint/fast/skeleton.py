@@ -1,18 +1,18 @@
-"""Holds skeletons of records: each clean text is replaced by a sign, one private-use character.
+"""Holds skeletons of records: a placeholder, one private-use character, replaces each clean text.
 
 Theory of operation. Of a clean text, a rule sees only that it is clean (clean_filter.py rests on
 this, too). So records with equal skeletons have the same findings, and the checker judges each
 skeleton once (findings_cache.py). Kept are keys, roles, names, and blank or empty texts. Texts
-become signs from U+E000 on; equal texts get one sign, as rules may compare texts. A JSON value
-becomes a value of the same type that holds a sign from U+E800 on.
+become placeholders from U+E000 on; equal texts get one, as rules may compare texts. A JSON value
+becomes a value of the same type that holds a placeholder from U+E800 on.
 
     user, "content": "Hi"                      "\ue000"
     assistant, "content": "Yo"                 "\ue001"
     a call, "arguments": "{\"n\": 1}"          "\ue800"
     a call, "arguments": {"n": 1}              {"\ue800": 0}
 
-`Skeleton.value` puts the texts and values back. Where a sign cannot be turned back with certainty,
-`NoSkeletonError` sends the record to the checker as it is.
+`Skeleton.value` puts the texts and values back. Where the value of a placeholder is not
+certain, `NoSkeletonError` sends the record to the checker as it is.
 """
 
 import re
@@ -22,9 +22,9 @@ from typing import Any
 
 from mypt_spec.bodies.strict_json import MAX_DEPTH
 
-# Signs are characters for private use, which are neither letters nor white space.
+# Placeholders are characters for private use, which are neither letters nor white space.
 _TEXTS, _VALUES, _END = 0xE000, 0xE800, 0xF000
-SIGN = re.compile(f"[{chr(_TEXTS)}-{chr(_END - 1)}]|\\\\ue")  # or how `repr` writes one
+PLACEHOLDER = re.compile(f"[{chr(_TEXTS)}-{chr(_END - 1)}]|\\\\ue")  # or how `repr` writes one
 _VALUE = re.compile(f"[{chr(_VALUES)}-{chr(_END - 1)}]")
 DEEP = MAX_DEPTH - 20  # brackets of a value
 COPY = 20  # code points
@@ -36,11 +36,11 @@ class NoSkeletonError(ValueError):
 
 @dataclass(slots=True)
 class Skeleton:
-    """A record in two: `rest`, which has signs, and the texts and JSON values that they replace.
+    """A record in two: `rest`, with placeholders, and the texts and JSON values that these replace.
 
-    Texts are by the code point of the sign, JSON values by the sign. `others` are values, by their
-    pointers, that other values replace. `strings` counts the strings of the original record, keys
-    too. `tools` begins with the names of the tools that a sign replaces.
+    Texts are by the code point of the placeholder, JSON values by the placeholder. `others` are
+    values, by their pointers, that other values replace. `strings` counts the strings of the
+    original record, keys too. `tools` are the names of the tools that a placeholder replaces.
     """
 
     rest: dict[str, Any] = field(default_factory=dict)
@@ -48,12 +48,12 @@ class Skeleton:
     values: dict[str, Any] = field(default_factory=dict)
     others: dict[str, Any] = field(default_factory=dict)
     strings: int = 0
-    tools: Any = ()
+    tools: frozenset[str] = frozenset()
 
     def text(self, rest: str) -> str:
         """Returns a text of the rest as it is in the record.
 
-        Raises NoSkeletonError for a text that holds the sign of a JSON value.
+        Raises NoSkeletonError for a text that holds the placeholder of a JSON value.
         """
         if self.values and _VALUE.search(rest):
             raise NoSkeletonError("part of a JSON value")
@@ -82,39 +82,40 @@ class Skeleton:
 
 
 class Placeholders:
-    """Puts signs in the place of the texts of one record; equal texts share one."""
+    """Replaces the texts of one record by placeholders; equal texts share one."""
 
     def __init__(self, out: Skeleton) -> None:
         self.out = out
-        self.signs: dict[str, str] = {}  # signs by text
+        self.texts: dict[str, str] = {}  # placeholders by text
         self.is_repeated = False  # whether a text of several words, which may copy one, came twice
-        self.placeholders: dict[Any, str] = {}  # of JSON values, such as by these as JSON
+        self.values: dict[Any, str] = {}  # placeholders of JSON values, by their keys
         self.literal: Container[str] = ()  # ids that stay
+        self.tools = b""  # the definitions that a placeholder replaces, as JSON
 
     def of(self, text: str) -> str:
-        """Returns the sign of a text; empty, itself. Raises NoSkeletonError for a blank one."""
+        """Returns the placeholder of a text, "" of "". Raises NoSkeletonError for a blank text."""
         if not text:
             return text
         if text.isspace():
             raise NoSkeletonError("blank")
-        sign = self.signs.get(text)
-        if sign is None:
-            number = _TEXTS + len(self.signs)
+        placeholder = self.texts.get(text)
+        if placeholder is None:
+            number = _TEXTS + len(self.texts)
             if number >= _VALUES:
                 raise NoSkeletonError("too many texts")
-            sign = self.signs[text] = chr(number)
+            placeholder = self.texts[text] = chr(number)
             self.out.texts[number] = text
         elif len(text) >= COPY and " " in text:
             self.is_repeated = True
-        return sign
+        return placeholder
 
     def hidden(self, value: Any, key: Any) -> Any:
-        """Returns the sign of a JSON value; values of one key share one."""
-        sign = self.placeholders.get(key)
-        if sign is None:
-            number = _VALUES + len(self.placeholders)
+        """Returns the placeholder of a JSON value; values of one key share one."""
+        placeholder = self.values.get(key)
+        if placeholder is None:
+            number = _VALUES + len(self.values)
             if number >= _END:
                 raise NoSkeletonError("too many values")
-            sign = self.placeholders[key] = chr(number)
-            self.out.values[sign] = value
-        return sign
+            placeholder = self.values[key] = chr(number)
+            self.out.values[placeholder] = value
+        return placeholder

@@ -4,7 +4,7 @@ Input: lines of JSONL. Output: the chat and the rendering of each line in which 
 and its warnings, as the checker finds them; `tests/property/test_clean_chats.py` holds the two
 together. What needs no format is found by skeletons (mypt_lint/fast): lines that differ only in
 clean texts, tools and arguments share one. The chat is that of the skeleton, read once, in which
-signs have the places of texts. All that these do not decide is true of it: roles, weights and
+placeholders replace texts. All that these do not decide is true of it: roles, weights and
 options. Each line is still rendered.
 """
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.findings_cache import FindingsCache
-from mypt_lint.fast.skeleton import SIGN, Skeleton
+from mypt_lint.fast.skeleton import PLACEHOLDER, Skeleton
 from mypt_lint.template.align import Aligned
 from mypt_lint.template.model import PLAIN, Arguments, ModelFolder, arguments_of
 from mypt_records.chat import Chat
@@ -95,25 +95,24 @@ class CleanChats:
                 recipes.append((i, recipe, judged.skeleton))
         outcomes = zip(recipes, calls, self.model.outcomes(calls), strict=False)
         for (i, chat, skeleton), call, outcome in outcomes:
-            if isinstance(outcome, Aligned) and self._has_signed(skeleton, call[:3], outcome.text):
+            if isinstance(outcome, Aligned) and self._names_tools(skeleton, call[:3], outcome.text):
                 findings = [*self.model.findings(outcome, chat)]
                 if all(f.severity != "error" and f.span is None for f in findings):
                     out[i] = CleanChat(chat, outcome, findings)
         return out
 
-    def _has_signed(self, skeleton: Skeleton, arguments: Arguments, text: str) -> bool:
-        """Returns whether a rendering has the tools that a sign replaces, and no stray tag."""
-        names = skeleton.tools[0] if skeleton.tools else ()
+    def _names_tools(self, skeleton: Skeleton, arguments: Arguments, text: str) -> bool:
+        """Returns whether a rendering names the tools of a placeholder, and has no stray tag."""
         stray = skeleton.values and self.model.stray_tag(arguments)
-        return not stray and all(name in text for name in names)
+        return not stray and all(name in text for name in skeleton.tools)
 
     def _has_bare(self, skeleton: Skeleton) -> bool:
-        """Returns whether tools that a sign replaces have a form that is a finding."""
+        """Returns whether the tools of a placeholder have a form that is a finding."""
         tools = skeleton.value(skeleton.rest["tools"]) if skeleton.tools else ()
         return any("function" not in tool for tool in tools) and self.model.tells_bare_tools
 
     def _recipe(self, key: bytes, skeleton: Skeleton) -> Chat | None:
-        """Returns the chat of a skeleton, which knows the places of signs in its messages."""
+        """Returns the chat of a skeleton, which knows the placeholders in its messages."""
         if key in self._recipes.entries:
             return self._recipes.entries[key]
         chat = read(skeleton.rest, self._shape)
@@ -123,7 +122,7 @@ class CleanChats:
             (number, name, value)
             for number, message in enumerate(arguments_of(chat)[0])
             for name, value in message.items()
-            if name == "tool_calls" or (isinstance(value, str) and SIGN.search(value))
+            if name == "tool_calls" or (isinstance(value, str) and PLACEHOLDER.search(value))
         ]
         return self._recipes.keep(key, chat, len(key))
 

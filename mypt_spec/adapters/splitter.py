@@ -18,7 +18,6 @@ from functools import singledispatch
 from typing import Any, NamedTuple
 
 from mypt_spec.adapters.base import Adapter
-from mypt_spec.bodies.definitions import come_back
 
 METADATA_DEPTH = 6
 
@@ -97,10 +96,6 @@ class Splitter:
     def tools_text(self, tools: Any) -> str:
         """Returns what an Episode says of the tools of a record that is clean."""
         raise NotImplementedError
-
-    def tools_come_back(self, tools: Any, text: str, *, lossless: bool) -> bool:
-        """Returns whether a text of tools can be read; with `lossless`, whether it says it all."""
-        return come_back(tools, self.tools_body, text, lossless)
 
 
 @singledispatch
