@@ -8,18 +8,22 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import pickle
 import secrets
 import urllib.request
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mypt_spec.templates.bounds import Bounded
 from tests.support.examples import FULL, PROFILE, examples
 
+_START, _OUTCOMES = Bounded.start, Bounded._outcomes
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 _COMMON = settings(deadline=None, suppress_health_check=_SLOW, print_blob=True)
 # Workers of pytest-xdist share the cores; threads of torch would fight for them.
@@ -89,6 +93,33 @@ def quick_fsync() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def templates_here() -> Iterator[None]:
+    """Renders templates in this process: it has millions of objects, and takes long to fork."""
+
+    def outcomes(self: Any, calls: Any) -> list[tuple[Any, Exception | None]]:
+        out: list[tuple[Any, Exception | None]] = []
+        for call in pickle.loads(pickle.dumps(calls)):
+            try:
+                self.work = getattr(self, "work", None) or self._make(*self._args)
+                out.append((self.work(*call), None))
+            except Exception as error:
+                out.append((None, error))
+        return out
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bounded, "start", lambda _: None)
+        patch.setattr(Bounded, "_outcomes", outcomes)
+        yield
+
+
+@pytest.fixture
+def templates_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renders templates in a process of its own, as the product does."""
+    monkeypatch.setattr(Bounded, "start", _START)
+    monkeypatch.setattr(Bounded, "_outcomes", _OUTCOMES)
 
 
 @pytest.fixture(scope="session")

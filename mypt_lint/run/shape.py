@@ -1,6 +1,6 @@
-"""Finds out which shape the records of a source have, from the first of them.
+"""Detects the shape of the records of a source by the first of them.
 
-Input are settings and a source; output are the settings with what was found, and the source to read
+Input are settings and a source; output are the settings with the shape, and the source to read
 from now on. Records are left as they are where the first is of the dialect, and none after it has
 what other tools alone write.
 """
