@@ -51,7 +51,7 @@ def address(url: str) -> str:
     if (match := _HUB.fullmatch(url)) is None:
         raise ValueError("names no file; write hf://datasets/OWNER/NAME[@REVISION]/FILE")
     kind, name, revision, path = match.groups("")
-    hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    hub = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     return f"{hub}/{kind.lower()}{name}/resolve/{revision or 'main'}/{path}"
 
 

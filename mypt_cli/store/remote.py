@@ -23,6 +23,7 @@ _VARIABLES = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SKIP_SIGNATURE=true for a public bucket",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
+_PUBLIC = "check the name, and that all may read it"
 # Variables that name the server of S3; the first one counts.
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _LISTED = 1000
@@ -123,11 +124,11 @@ class Bucket:
             return Fault("missing", "there is no such bucket; check its name and the endpoint")
         if isinstance(error, FileNotFoundError):
             return Fault("missing")
-        if any(word in text for word in _TOKENS) or "Account must be" in text:
+        if not web and (any(word in text for word in _TOKENS) or "Account must be" in text):
             return Fault("denied", f"no credentials were found; set {_VARIABLES[self._scheme]}")
         denied = isinstance(error, errors.PermissionDeniedError | errors.UnauthenticatedError)
         if denied or status in (401, 403):
-            hint = f"check {_VARIABLES[self._scheme]}" if not web else "name a public object"
+            hint = f"check {_VARIABLES[self._scheme]}" if not web else _PUBLIC
             return Fault("denied", f"access is denied ({answer or 'no rights'}); {hint}")
         if status == 416:
             return Fault("changed")

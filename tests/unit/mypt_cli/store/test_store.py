@@ -21,6 +21,7 @@ from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import Store, StoreError, find, locate, redacted
 from mypt_cli.store import store as stores
 from mypt_cli.store.remote import Bucket
+from mypt_cli.urls import address
 from tests.support.stores import Faulty, LocalFiles, put
 
 
@@ -246,10 +247,23 @@ def web(tmp_path: Path) -> Iterator[str]:
     """The address of a plain web server, which knows ranges of files of this name alone."""
 
     class Handler(Quiet):
+        def do_HEAD(self) -> None:
+            if "/private/" in self.path:
+                return self.send_error(401)
+            if self.path.startswith("/datasets/me/moved/"):  # as a hub does with a large file
+                self.send_response(302)
+                self.send_header(
+                    "Location", "/datasets/me/chats/" + self.path[19:] + "?Signature=x"
+                )
+                return self.end_headers()
+            return super().do_HEAD()
+
         def do_GET(self) -> None:
+            if self.path.startswith("/datasets/me/moved/"):
+                return self.do_HEAD()
+            self.path = self.path.partition("?")[0]
             if not self.path.endswith("/ranges") or "Range" not in self.headers:
-                super().do_GET()
-                return
+                return super().do_GET()
             first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
             path = tmp_path / self.path[1:]
             data = path.read_bytes()
@@ -261,6 +275,7 @@ def web(tmp_path: Path) -> Iterator[str]:
             self.send_header("Last-Modified", modified)
             self.end_headers()
             self.wfile.write(part)
+            return None
 
         def __init__(self, *given: object) -> None:
             super().__init__(*given, directory=str(tmp_path))  # type: ignore[arg-type]
@@ -296,12 +311,20 @@ def test_a_file_of_a_hub(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for url, revision in (
         ("hf://datasets/me/chats/a/ranges", "main"),
         ("HF://datasets/me/chats@v2/a/ranges", "v2"),
+        ("hf://datasets/me/moved/a/ranges", "main"),
     ):
         (source,) = expand([url])
-        assert source.path == f"{web}/datasets/me/chats/resolve/{revision}/a/ranges"
+        assert source.path == f"{web}/datasets/me/{url[17:22]}/resolve/{revision}/a/ranges"
         with source.open() as file:
             assert file.read() == CONTENT + revision.encode()
+    monkeypatch.setenv("HF_ENDPOINT", "")
+    assert address("hf://me/a/b").startswith("https://huggingface.co/me/a/")
+    monkeypatch.setenv("HF_ENDPOINT", web)
     for url, why in (
+        (
+            "hf://datasets/me/private/b.jsonl",
+            r"denied \(401\); check the name, and that all may read it",
+        ),
         ("hf://datasets/me/chats", r"names no file; write hf://datasets/OWNER/NAME\[@REVISION\]/"),
         ("hf://datasets/me/chats/b.jsonl", "there is no such object"),
         ("hf://datasets/me/chats/*.jsonl", "a web server lists no objects; name each one"),
