@@ -41,7 +41,7 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
     events = fmt.dialect.lex(text)
     types = fmt.types_in(events)
     for number, event in enumerate(events):
-        start, stop = _span(event)
+        start, stop = event.at.extent
         if start < at:
             continue  # inside the body of a call
         by_model = model_writes_in(tuple(k for k in blocks.open if k in openers), fmt.dialect.table)
@@ -49,7 +49,7 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
         if by_model and event.terminal in tags:
             closer = _closer(text, events, number, fmt)
             if closer is not None:
-                at, end = _span(closer)
+                at, end = closer.at.extent
                 calls, _ = fmt.read_calls(event, text[stop:at], text[start:end].strip(), types)
                 last_call = calls[-1] if calls else last_call
     return last_call
@@ -57,7 +57,7 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
 
 def _closer(text: str, events: list[Event], number: int, fmt: Format) -> Event | None:
     """Returns the tag after the JSON value in the block that event `number` opens, or None."""
-    table, begin = fmt.dialect.table, _span(events[number])[1]
+    table, begin = fmt.dialect.table, events[number].at.extent[1]
     opener = table.terminals[events[number].terminal]
     name = table.closers[opener.opens].name
     if opener.body in NO_JSON:  # no value may spell a tag
@@ -67,15 +67,11 @@ def _closer(text: str, events: list[Event], number: int, fmt: Format) -> Event |
         _, end = _SCAN(text, begin + len(text[begin:]) - len(text[begin:].lstrip()))
     except (ValueError, RecursionError):
         return None
-    following = (e for e in events[number + 1 :] if e.terminal != TEXT and _span(e)[0] >= end)
+    following = (e for e in events[number + 1 :] if e.terminal != TEXT and e.at.extent[0] >= end)
     closer = next(following, None)
-    if closer is None or closer.terminal != name or text[end : _span(closer)[0]].strip():
+    if closer is None or closer.terminal != name or text[end : closer.at.extent[0]].strip():
         return None
     return closer
-
-
-def _span(event: Event) -> tuple[int, int]:
-    return event.at.span or (0, 0)
 
 
 def read_toolresult(text: str, dialect: str = "mypt") -> tuple[str, Any] | None:

@@ -68,7 +68,7 @@ def _walk(text: str) -> Iterator[_Span]:
                 legal = terminal.closes in before[-1:]
             if terminal in _TABLE.plain_tags and not legal:
                 blocks.open, event = before, event._replace(terminal=TEXT)
-        start, end = event.at.span or (0, 0)
+        start, end = event.at.extent
         yield _Span(event, tuple(blocks.open), max(0, start - shift), max(0, end - shift))
 
 

@@ -146,7 +146,7 @@ class StreamParser:
         if last is None or terminal is None or self._utf8.getstate()[0]:
             return ""
         space = terminal.spelling[-1]
-        spelling = self._text[slice(*(last.at.span or (0, 0)))]
+        spelling = self._text[slice(*last.at.extent)]
         is_complete = space.kind != "space" or spelling.endswith(space.value)
         return space.value if self._text.endswith(spelling) and not is_complete else ""
 
@@ -164,7 +164,7 @@ class StreamParser:
             if terminal := self._table.terminals.get(event.terminal):
                 self.inside = after_tag(self.inside, terminal, self._table)
                 event = event._replace(text=terminal.spell(event.attrs))  # not the sentinel
-            stop = (event.at.span or (0, 0))[1]
+            stop = event.at.extent[1]
             ended = sum(e <= stop for e in self._ends)
             out.append(Piece(event, self.position + ended, stop in self._ends))
         settled_ids = sum(e <= length for e in self._ends)

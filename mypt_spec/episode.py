@@ -30,6 +30,11 @@ class Place(NamedTuple):
     pointer: str = ""
     span: tuple[int, int] | None = None
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Returns the span; (0, 0) where none is known."""
+        return self.span or (0, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -91,7 +91,7 @@ def _with_text(part: Part, opener: Terminal, strip: str, ahead: str = "") -> lis
     """Returns a part with white space `ahead` of its text, and stripped; none without a text."""
     whole = ahead * bool(part.text) + part.text
     text = replace(opener, strip=strip).stripped(whole) if strip else whole
-    begin = (part.at.span or (0,))[0] - len(ahead) + whole.index(text)
+    begin = part.at.extent[0] - len(ahead) + whole.index(text)
     at = part.at if text == part.text else part.at._replace(span=(begin, begin + len(text)))
     return [replace(part, text=text, at=at)] * bool(text)
 

@@ -109,7 +109,7 @@ def _with_near_misses(
     findings = []
     for event in events:
         miss = near_miss(event.text, table) if event.terminal == TEXT else None
-        at, start = 0, event.at.span[0] if event.at.span else 0
+        at, start = 0, event.at.extent[0]
         while miss is not None:
             tag, first, last = _corrected(event.text, at, miss, table)
             if first > at:
@@ -139,7 +139,7 @@ def _corrected(text: str, at: int, miss: NearMiss, table: TokenTable) -> tuple[E
     begin = max(at, miss.start - _REACH)
     window = text[begin : miss.start] + miss.tag + text[miss.end : miss.end + _REACH]
     tag = next(e for e in lex(window, table) if e.terminal != TEXT)
-    first, last = tag.at.span or (0, 0)
+    first, last = tag.at.extent
     return tag, begin + first, begin + last + len(miss.text) - len(miss.tag)
 
 
@@ -250,7 +250,7 @@ def _gaps(text: str, outcome: Outcome, table: TokenTable) -> list[Finding]:
     """
     if not outcome.gaps:
         return []
-    spans = [g.at.span or (0, 0) for g in outcome.gaps]
+    spans = [g.at.extent for g in outcome.gaps]
     joints = len(top_level(outcome.events, table)) - 1
     inner = spans[0][0] > 0 and spans[-1][1] < len(text)
     uniform = any({g.text for g in outcome.gaps} == {s} for s in table.layouts.values())

@@ -230,6 +230,6 @@ def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Begin]:
             at += 1
     out = []
     for event in lex_sentinels(text, table):
-        start = event.at.span[0] if event.at.span else 0
+        start = event.at.extent[0]
         out.append(_Begin(event._replace(at=event.at._replace(span=None)), starts.get(start, -1)))
     return out

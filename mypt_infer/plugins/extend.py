@@ -100,7 +100,7 @@ def _history(dialect: Dialect, ids: list[int]) -> History:
     if findings:
         raise ValueError(f"{findings[0].code} {findings[0].message}")
     for event in events:
-        history.step(event, (event.at.span or (0,))[0])
+        history.step(event, event.at.extent[0])
     history.add(ids, PROMPT)
     return history
 
@@ -127,7 +127,7 @@ def _with_ids(
     results = any(message.get("role") == "tool" for message in messages)
     openers = {t.name for t in form.dialect.table.openers.values() if not t.body_by_model}
     events = form.dialect.lex_ids(ids)[0] if results else []
-    begin = max([(e.at.span or (0,))[0] for e in events if e.terminal in openers], default=0)
+    begin = max([e.at.extent[0] for e in events if e.terminal in openers], default=0)
     reader = DeltaReader(form, ids[:begin])
     for i in ids[begin:] if results else ():
         reader.push(int(i))

@@ -333,7 +333,7 @@ def episodes_of(dialect: Dialect, text: str) -> Iterator[tuple[int, str]]:
     for event in dialect.lex(text):
         here = machine.steps[state].get(event.terminal) if state is not None else None
         starts = event.terminal in machine.steps[machine.start] and event.terminal != TEXT
-        at = event.at.span[0] if event.at.span else 0
+        at = event.at.extent[0]
         if here is None and starts and at > begin and (state is None or not stacks[state]):
             if text[begin:at].strip():
                 yield begin, _without_line_end(dialect, text[begin:at])

@@ -188,7 +188,7 @@ def _behind(
             return None
     if last + 1 >= len(events) or events[last + 1].terminal != needed:
         return None
-    span = _span(events[i])[0], _span(events[last])[1]
+    span = events[i].at.extent[0], events[last].at.extent[1]
     return Cut(i, last, "", "", closer, events[i].text, True, span)
 
 
@@ -217,12 +217,8 @@ def _cut(
         head, spelling = head[: len(head) - len(margin)], full
     elif head == events[first].text and split and events[first + 1].text.startswith(margin):
         spelling = full  # the tag that cut it in took the line break with it
-    span = _span(events[first])[0] + len(head), _span(events[last])[1] - len(tail)
+    span = events[first].at.extent[0] + len(head), events[last].at.extent[1] - len(tail)
     return Cut(first, last, head, tail, closer, spelling, split, span)
-
-
-def _span(event: Event) -> tuple[int, int]:
-    return event.at.span or (0, 0)
 
 
 STRINGS = lazy_re(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)

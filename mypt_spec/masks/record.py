@@ -83,7 +83,7 @@ def _pieces(event: Event, weight: Any, pointer: str) -> list[tuple[float, str]]:
     """
     if not isinstance(weight, dict) or event.terminal != TEXT or event.at.pointer != pointer:
         return []
-    offset, size, rest = (event.at.span or (0,))[0], len(event.text), weight.get(REST, 1)
+    offset, size, rest = event.at.extent[0], len(event.text), weight.get(REST, 1)
     pieces: list[tuple[float, str]] = []
     at = 0
     for begin, end, share in weight[PARTS]:

@@ -96,7 +96,7 @@ def character_without_token(context: Context) -> Iterator[Finding]:
         places = context.tokenizer.unspelled(event.text)
         if places:
             at, suffix = places[0], f" (and {len(places) - 1} more)" if len(places) > 1 else ""
-            base = event.at.span[0] if event.at.span else 0
+            base = event.at.extent[0]
             text = f"the vocabulary has no token for U+{ord(event.text[at]):04X}{suffix}"
             place = event.at._replace(span=(base + at, base + at + 1))
             yield Finding("MYP514", text, *place)
@@ -109,7 +109,7 @@ def truncated_tag(context: Context) -> Iterator[Finding]:
         piece = fragment(event.text, context.inner_tags)
         while piece is not None:
             start, end, tag = piece
-            base = event.at.span[0] if event.at.span else 0
+            base = event.at.extent[0]
             text = f"`{event.text[start:end]}` looks like a piece of `{tag}`"
             place = event.at._replace(span=(base + start, base + end))
             hint = f"write `{tag}` where the block ends, or remove it"

@@ -57,7 +57,7 @@ def _span(run: TextRun, start: int, end: int) -> tuple[int, int] | None:
     """Returns where a piece of a run is; None in a text that a record has as JSON."""
     if run.body != "text" and run.event.at.pointer:
         return None
-    base = run.event.at.span[0] if run.event.at.span else 0
+    base = run.event.at.extent[0]
     return base + start, base + end
 
 
@@ -98,7 +98,7 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
             continue
         if terminal is not None and terminal.opens in table.closers:
             owed[terminal.opens] += 1
-        start, end = event.at.span or (0, 0)
+        start, end = event.at.extent
         text = run.event.text[start:end]
         if terminal is not None and terminal.spaced:  # the white space around it is the content's
             end -= len(text) - len(text.rstrip())
