@@ -1,5 +1,6 @@
 """Reads records of a prompt and its completion: texts, or lists of messages as in TRL."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from mypt_records.chat import Chat, Message
@@ -8,6 +9,7 @@ from mypt_records.shapes.sharegpt import message_of, messages_of
 
 ABOUT = "records of prompt and completion"
 PROMPT = 'add a top-level "system"'
+ROLES = {"prompt": "user", "completion": "assistant"}
 TOP = frozenset({"prompt", "completion", "system", "language", "tools", "chat_template_kwargs"})
 
 
@@ -19,23 +21,22 @@ def read(record: dict[str, Any]) -> Chat:
     return read_as("completion", record)
 
 
-def read_as(shape: str, record: dict[str, Any]) -> Chat:
-    """Returns a record as a chat of a shape with these keys. Never raises."""
+def read_as(
+    shape: str, record: dict[str, Any], roles: Mapping[str, str] = ROLES, top: frozenset[str] = TOP
+) -> Chat:
+    """Returns a record as a chat of a shape. Never raises.
+
+    `roles` are those of who speaks, by the keys of what they say; `top` are all top-level keys.
+    """
     reader = Reader()
     messages = reader.system(record)
-    for key, role in (("prompt", "user"), ("completion", "assistant")):
-        messages += question_messages(record, key, role, reader)
+    for key, role in roles.items():
+        if key in record:
+            messages += as_turns(record[key], f"/{key}", role, reader)
+        else:
+            reader.add("MYP102", f'the record has no "{key}"', "", hint=f'add "{key}": "..."')
     tools = reader.tools(record.get("tools"), "/tools")
-    used = ("prompt", "completion", "system")
-    return reader.chat(shape, record, messages, tools, top=TOP, used=used)
-
-
-def question_messages(record: dict[str, Any], key: str, role: str, reader: Reader) -> list[Message]:
-    """Returns what a key of the record says; a finding where it is missing."""
-    if key in record:
-        return as_turns(record[key], f"/{key}", role, reader)
-    reader.add("MYP102", f'the record has no "{key}"', "", hint=f'add "{key}": "..."')
-    return []
+    return reader.chat(shape, record, messages, tools, top=top, used=(*roles, "system"))
 
 
 def as_turns(value: Any, at: str, role: str, reader: Reader) -> list[Message]:

@@ -3,9 +3,8 @@
 from typing import Any
 
 from mypt_records.chat import MEDIA, Chat
-from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca
-from mypt_records.shapes.completion import question_messages
+from mypt_records.shapes.completion import read_as
 
 ABOUT = "prompts without answers (prompt)"
 PROMPT = 'add a top-level "system"'
@@ -24,7 +23,4 @@ def fit(record: dict[str, Any]) -> int:
 
 
 def read(record: dict[str, Any]) -> Chat:
-    reader = Reader()
-    messages = [*reader.system(record), *question_messages(record, "prompt", "user", reader)]
-    tools = reader.tools(record.get("tools"), "/tools")
-    return reader.chat("prompt", record, messages, tools, top=TOP, used=("prompt", "system"))
+    return read_as("prompt", record, {"prompt": "user"}, TOP)
