@@ -325,4 +325,5 @@ def turns(
 
 def empty_kinds(table: TokenTable) -> frozenset[str]:
     """Returns the kinds of block that an answer has empty where it has no text for them."""
-    return frozenset(table.history.drops if table.history.last else ())
+    history = table.history
+    return frozenset(history.drops if history.last or history.leaves_empty else ())

@@ -94,7 +94,8 @@ class Decoder(Rows):
     `strict` refuses keywords that JSON Schema does not define, which are else read as nothing, and
     types of other languages, which are else read as JSON Schema's, with one warning.
     `skip_unreadable` leaves out tools that cannot be read: `skipped` has their reasons.
-    `response` says what the text of the answer has to be.
+    `response` says what the text of the answer has to be. With `require_call`, each answer calls
+    a tool: the model may think before, and writes no other text.
 
     >>> decoder = Decoder("gabgpt")
     >>> tokenizer = decoder.dialect.tokenizer
@@ -113,6 +114,7 @@ class Decoder(Rows):
         engine: str = "table",
         forbidden_blocks: Iterable[str] = (),
         response: Response | None = None,
+        require_call: bool = False,
         strict: bool = False,
         skip_unreadable: bool = False,
     ) -> None:
@@ -125,12 +127,15 @@ class Decoder(Rows):
         self.tools, self.engine, self.skipped = readable(
             self.dialect, declarations, engine, self.forbidden_blocks,
             strict=strict, skip_unreadable=skip_unreadable, response=response,
+            require_call=require_call,
         )  # fmt: skip
-        self.response = response
+        if require_call and (response is not None or not self.tools):
+            raise ValueError("require_call needs tools, and no response beside them")
+        self.response, self.require_call = response, require_call
         self.tables: Tables = self.engine.tables
         self._limits = max_think_tokens, max_toolcall_tokens
         self._engine_name = engine
-        check_ways(self.tables, self.forbidden_blocks)
+        check_ways(self.tables, self.forbidden_blocks, require_call=require_call)
         self.caps = caps_of(self.dialect, self.engine, self.tools, *self._limits)
         self._order, self._bounds = self.tables.members
         # Of the machine's states, how many ids were refused there that had been allowed.
@@ -177,7 +182,7 @@ class Decoder(Rows):
         return Decoder(
             self.dialect, self.tools, max_think_tokens=self._limits[0],
             max_toolcall_tokens=self._limits[1], engine=self._engine_name, forbidden_blocks=kinds,
-            response=self.response,
+            response=self.response, require_call=self.require_call,
         )  # fmt: skip
 
     @property

@@ -30,6 +30,7 @@ def engine_of(
     name: str,
     forbidden_blocks: frozenset[str] = frozenset(),
     response: Response | None = None,
+    require_call: bool = False,
 ) -> Engine:
     """Returns the engine of that name; if calls have ids, the engine keeps them distinct.
 
@@ -37,7 +38,7 @@ def engine_of(
     object whose members it does not name: tables write such an object as {}. Raises SchemaFault for
     tools that the engine cannot hold, EngineError for one that is unknown or not installed.
     """
-    engine = _reader(dialect, tools, name, forbidden_blocks, response)
+    engine = _reader(dialect, tools, name, forbidden_blocks, response, require_call)
     if not (tools and (counting(dialect.table) or call_ends(dialect)[0] in WITH_IDS)):
         return engine
     from mypt_infer.decode.call_ids import Distinct
@@ -51,13 +52,16 @@ def _reader(
     name: str,
     forbidden_blocks: frozenset[str],
     response: Response | None,
+    require_call: bool,
 ) -> Engine:
     """Returns the engine of that name, without care for the ids of calls."""
     if name not in ENGINES:
         raise EngineError(f"no engine {name!r}; known are {', '.join(ENGINES)}")
     from mypt_infer.decode.guided import Guided
 
-    guided = partial(Guided, dialect, tools, forbidden_blocks, response=response)
+    guided = partial(
+        Guided, dialect, tools, forbidden_blocks, response=response, require_call=require_call
+    )
     if name == "llguidance":
         return guided(tables=False)
     hard = (has_free_object(t.schema) or letters_of_values(t.schema) > _LETTERS for t in tools)
@@ -68,7 +72,7 @@ def _reader(
     try:
         if response is not None:
             return guided(tables=True)
-        return Engine(build(dialect, tools, forbidden_blocks))
+        return Engine(build(dialect, tools, forbidden_blocks, require_call=require_call))
     except SchemaFault as fault:
         if name == "table":
             raise

@@ -115,13 +115,15 @@ class Guided(Engine):
         forbidden_blocks: frozenset[str] = frozenset(),
         *,
         response: Response | None = None,
+        require_call: bool = False,
         tables: bool = False,
     ) -> None:
         self.dialect, self.ground = dialect, ground(dialect)
         self.kind, self.end = call_ends(dialect)
         self.calls: Calls = calls_of(
-            dialect, tools, forbidden_blocks, response=response, tables=tables
-        )
+            dialect, tools, forbidden_blocks, response=response, require_call=require_call,
+            tables=tables,
+        )  # fmt: skip
         super().__init__(self.calls.tables)
         self.first, self.endings = self.calls.first, self.calls.endings
         self.size = self.tables.size

@@ -56,9 +56,10 @@ def forbidden_kinds(dialect: Dialect, kinds: Iterable[str], *, calls: bool) -> f
     return names & (mine | empty_kinds(dialect.table))
 
 
-def check_ways(tables: Tables, forbidden_blocks: frozenset[str]) -> None:
+def check_ways(tables: Tables, forbidden_blocks: frozenset[str], *, require_call: bool) -> None:
     """Raises ValueError if a turn could not be ended without the forbidden blocks."""
-    ways = all if tables.answers else any  # after an answer, no other one can be ended
+    # After an answer, no other one can be ended; and not everywhere can a call begin.
+    ways = all if tables.answers or require_call else any
     if forbidden_blocks and ways(not tables.alive(s) for s in tables.start.values()):
         raise ValueError(
             f"no turn can be ended without {' and '.join(sorted(forbidden_blocks))}, "

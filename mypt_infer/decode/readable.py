@@ -39,6 +39,7 @@ def readable(
     strict: bool = False,
     skip_unreadable: bool = False,
     response: Response | None = None,
+    require_call: bool = False,
 ) -> Readable:
     """Returns the tools that an engine reads.
 
@@ -51,7 +52,9 @@ def readable(
     plain, notes = plain_tools(specs, strict=strict)
     while True:
         try:
-            tool_engine = engine_of(dialect, plain, engine, forbidden_blocks, response)
+            tool_engine = engine_of(
+                dialect, plain, engine, forbidden_blocks, response, require_call
+            )
             break
         except SchemaFault as fault:
             at = [t.name for t in plain].index(fault.tool) if skip_unreadable else -1

@@ -30,7 +30,6 @@ from mypt_infer.generate.loop import positions
 from mypt_infer.generate.sample import draw
 from mypt_infer.generate.strange import RefusedMass
 from mypt_infer.serve.asked.errors import LATER, ApiError, shutting_down, too_late
-from mypt_infer.serve.asked.forcing import call_ids
 from mypt_infer.serve.asked.thoughts import Position
 from mypt_infer.serve.jobs import Ended, Failed, Job, Logprob, NewIds
 from mypt_infer.serve.slots import Slots
@@ -225,16 +224,12 @@ class Rows:
 
     def _begun(self, job: Job) -> _Row:
         """Returns a row that has read nothing yet. Raises what `Decoder.start` raises."""
-        decoder, choice = job.ready.decoder, job.ready.choice
+        decoder = job.ready.decoder
         state = decoder.start(job.prompt.ids, max_new_tokens=job.most, called=job.prompt.called)
         measured = self.refused.steps < _MEASURED_STEPS or not self._begun_count % _MEASURED_ANSWERS
         self._begun_count += 1
         row = _Row(job, state, measured=measured)
-        first: list[int] = []
-        if choice.how == "required":
-            form = job.ready.format
-            first = call_ids(decoder, form, job.prompt, choice.name, job.most)
-        self._force(row, first)
+        self._force(row)
         return row
 
     def _end(self, at: int, update: Ended | Failed) -> None:
@@ -311,7 +306,7 @@ class Rows:
                 logprobs.append(logprob(logits, ids[0], row.job.top))
             self._take(row, ids, logprobs)
             if not row.forced:
-                self._force(row, [])
+                self._force(row)
         except Exception as error:  # one row's fault ends no other row
             self._end(at, Failed(error))
             return
@@ -334,17 +329,15 @@ class Rows:
         self.counts.drawing += time.perf_counter() - then
         return choice.token
 
-    def _force(self, row: _Row, first: list[int]) -> None:
-        """Takes ids that have no alternative, after the ids `first`.
+    def _force(self, row: _Row) -> None:
+        """Takes ids that have no alternative.
 
         Where log-probabilities are wanted, the model is asked for each of them.
         """
-        decoder, began = row.decoder, time.perf_counter()
-        state = decoder.run(row.state, first)
-        before = [*row.job.prompt.ids[-TAIL:], *row.ids[-TAIL:], *first]
+        decoder, began, state = row.decoder, time.perf_counter(), row.state
+        before = [*row.job.prompt.ids[-TAIL:], *row.ids[-TAIL:]]
         # What only the budget forces is drawn: whether it cuts the answer, the model says.
         ids = [] if decoder.final(state) else decoder.forced(decoder.endless(state), before)
-        ids = [*first, *ids]
         ids = ids[: row.after(ids)[1]]
         self.counts.constraint += time.perf_counter() - began
         if row.job.top is not None:

@@ -34,25 +34,28 @@ def build(
     *,
     holes: bool = False,
     response: bool = False,
+    require_call: bool = False,
 ) -> Tables:
     """Returns the tables of a dialect and some tools; no block of `forbidden_blocks` may open.
 
     Keeps the tables built last, and of each tool what does not depend on the others. Raises
     SchemaFault for tools that tables cannot hold. With `holes`, each body of a call is a hole: then
     the tables hold nothing of the tools but their names, and these only where a tag has them. With
-    `response`, the answer's text is a hole.
+    `response`, the answer's text is a hole; with `require_call`, the answer has to call.
     """
     tool_key: object = [(t.name, t.schema) for t in tools]
     if holes:
         tool_key = [t.name for t in tools] if names_in_tags(dialect) else bool(tools)
-    key = (dialect.fingerprint, repr((holes, tool_key, sorted(forbidden_blocks), response)))
+    options = sorted(forbidden_blocks), response, require_call
+    key = (dialect.fingerprint, repr((holes, tool_key, *options)))
     entry = _built.entries.get(key)
     if entry is None:
         parts: list[tuple[Bodies, Part]] = []
         try:
             grammar = GrammarGraph(
-                dialect, tools, forbidden_blocks, holes=holes, response=response, parts=parts
-            ).build()
+                dialect, tools, forbidden_blocks, holes=holes, response=response,
+                require_call=require_call, parts=parts,
+            ).build()  # fmt: skip
             leaves = token_classes(dialect, grammar.text)
             pieces = [(piece_of(dialect.fingerprint, *p, leaves), p[1].tool) for p in parts]
             entry = tables_of(grammar, leaves, pieces)

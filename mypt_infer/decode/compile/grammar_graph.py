@@ -100,7 +100,8 @@ class GrammarGraph:
     format writes them `empty`. With `holes`, the bodies of calls are holes that another engine
     fills; `parts`: see `Bodies`. With `response`, the text of the answer is a hole (RESPONSE): each
     state of the grammar has a node before the answer's text and one after it (`answered`). Before,
-    no turn may end but with a call; after, no more text of the answer may be written.
+    no turn may end but with a call; after, no more text of the answer may be written. With
+    `require_call`, a call is in its place: before it, no answer has text, and no turn may end.
     """
 
     def __init__(
@@ -111,12 +112,14 @@ class GrammarGraph:
         *,
         holes: bool = False,
         response: bool = False,
+        require_call: bool = False,
         parts: list[tuple[Bodies, Part]] | None = None,
     ) -> None:
         self.dialect, self.tools = dialect, tools
         self.empty = forbidden_blocks & empty_kinds(dialect.table)
         self.forbidden_blocks = forbidden_blocks - self.empty
         self.holes, self.response, self.parts = holes, response, parts
+        self.require_call = require_call
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
         self.writable = model_writes(self.machine, self.table)
@@ -189,12 +192,11 @@ class GrammarGraph:
             return False
         return not self.table.openers[stack[-1]].role
 
-    def _ends(self, state: int, *, answered: bool) -> bool:
-        """Returns whether generation may end in a state, with the answer `answered` or not."""
-        pending = self.response and not answered
-        if pending and not awaits_result(state, self.machine, self.table):
-            return False
-        return self._hands_over(state)
+    def _may_end(self, state: int, *, answered: bool) -> bool:
+        """Returns whether what has to come has come, with the answer `answered` or not."""
+        if answered or not self.response:
+            return answered or not self.require_call
+        return awaits_result(state, self.machine, self.table)
 
     def _block(self, state: int) -> int:
         kind = self.stacks[state][-1] if self.stacks[state] else ""
@@ -208,13 +210,14 @@ class GrammarGraph:
         """Returns the node of a grammar state; without `text`, only tags may follow it."""
         key = (state, text, answered)
         if key not in self.nodes:
-            final = self._ends(state, answered=answered)
+            final = self._may_end(state, answered=answered) and self._hands_over(state)
             node = self.nodes[key] = Node(block=self._block(state), final=final)
-            bound = self.response and self._answers(state)
+            pending = self.require_call and not answered
+            bound = (self.response or pending) and self._answers(state)
             if text and self._writes_text(state) and not bound:
                 self._with_text(node, state, answered=answered)
             else:
-                if text and bound and not answered:
+                if text and bound and not answered and self.response:
                     after = self._node(self.machine.steps[state][TEXT], text=False, answered=True)
                     node.edges[HOLE, RESPONSE] = (after, 0)
                 for name in self._tags(state):
@@ -249,7 +252,7 @@ class GrammarGraph:
         block = NO_BLOCK if terminal.again else self._block(state)  # a call after a call is another
         key = (then, name, block, answered)
         if name in self.stops[state]:
-            ends = answered or not self.response or awaits_result(state, self.machine, self.table)
+            ends = self._may_end(state, answered=answered)
             return self.nodes.setdefault((-1, ends, False), Node(final=ends))
         if key not in self.after:
             self.after[key] = self._block_node(then, terminal, head, block, answered=answered)
@@ -263,6 +266,7 @@ class GrammarGraph:
                 problem = f"nothing says which attributes a model may write in `{terminal.shown}`"
                 raise ValueError(f"{self.table.name}: {problem}")
             return self._tag_end(head, self._node(then, answered=answered), block)
+        answered |= self.require_call
         after = self._node(self.machine.steps[then][TEXT], text=False, answered=answered)
         kind, literals = terminal.body, self.table.literals
         bodies: Bodies | Holes = Holes()

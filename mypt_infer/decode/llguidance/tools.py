@@ -58,6 +58,7 @@ def calls_of(
     forbidden_blocks: frozenset[str] = frozenset(),
     *,
     response: Response | None = None,
+    require_call: bool = False,
     tables: bool = False,
 ) -> Calls:
     """Returns the calls of some tools; no block of `forbidden_blocks` may open.
@@ -66,7 +67,8 @@ def calls_of(
     tables hold the calls. Keeps the calls that were asked for last. Raises SchemaFault for a tool
     that cannot be called, ResponseError for a response that cannot be used.
     """
-    options = (sorted(forbidden_blocks), response and response.grammar, tables)
+    grammar = response and response.grammar
+    options = (sorted(forbidden_blocks), grammar, require_call, tables)
     key = dialect.fingerprint, repr(([(t.name, t.schema) for t in tools], *options))
     calls = _calls.entries.get(key)
     if calls is None:
@@ -74,7 +76,9 @@ def calls_of(
         if tables:
             calls = Calls(build(dialect, tools, forbidden_blocks, response=True), {}, {}, ())
         else:
-            calls = opening.calls(tools, forbidden_blocks, response=response is not None)
+            calls = opening.calls(
+                tools, forbidden_blocks, response=response is not None, require_call=require_call
+            )
         if response is not None:
             calls = answered(dialect, calls, response)
         lengths = {hole: len(ending) for hole, ending in calls.endings.items()}
@@ -112,7 +116,7 @@ class _Opening:
         self.kind, self.end = call_ends(dialect)
 
     def calls(
-        self, tools: Sequence[ToolSpec], forbidden_blocks: frozenset[str], *, response: bool
+        self, tools: Sequence[ToolSpec], forbidden_blocks: frozenset[str], **bound: bool
     ) -> Calls:
         """Returns the calls of some tools; the holes of the tables have no lengths yet."""
         for tool in tools:
@@ -126,7 +130,7 @@ class _Opening:
             rule_of(schema, self.hints(schema), avoided, self.dialect, self._before(tool)[skip:])
             for tool, schema in zip(tools, schemas, strict=True)
         ]
-        tables = build(self.dialect, tools, forbidden_blocks, holes=True, response=response)
+        tables = build(self.dialect, tools, forbidden_blocks, holes=True, **bound)
         used = {hole for hole, _ in tables.holes.values()} - {RESPONSE}
         first: dict[int, Any] = {}
         endings: dict[int, tuple[int, ...]] = {}

@@ -16,7 +16,7 @@ from mypt_infer.decode.base.schemas import plain_tools
 from mypt_infer.decode.base.tools import SchemaFault, declare
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.llguidance.response import Response, ResponseError
-from mypt_infer.run_format import Format, format_of
+from mypt_infer.run_format import format_of
 from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.thoughts import ThoughtLimits
 from mypt_spec import Dialect
@@ -36,11 +36,9 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """A decoder. `choice` says whether a call has to come."""
+    """A decoder."""
 
-    format: Format
     decoder: Decoder
-    choice: Choice
 
     @cached_property
     def thoughts(self) -> ThoughtLimits:
@@ -173,6 +171,7 @@ class Decoders:
             tools = [tool for tool in tools if tool["function"]["name"] == choice.name]
         if tools and not self.format.calls:
             raise ApiError(f"{self.dialect.name} has no tool calls: leave tools out", param="tools")
+        is_required = choice.how == REQUIRED
         forbidden: Iterable[str] = () if recipe.think else self.format.thinking
         try:
             plain, notes = plain_tools(declare(tools))
@@ -183,7 +182,8 @@ class Decoders:
                 plain,
                 engine="auto",
                 forbidden_blocks=forbidden,
-                response=recipe.response,
+                response=None if is_required else recipe.response,
+                require_call=is_required,
             )
         except SchemaFault as error:
             raise ApiError(f"tools: {error}", param="tools") from None
@@ -191,4 +191,4 @@ class Decoders:
             raise _unfit(error) from None
         except ValueError as error:
             raise ApiError(str(error)) from None
-        return Ready(self.format, decoder, choice)
+        return Ready(decoder)

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_infer.decode import Decoder, Response
+from mypt_infer.decode import Response
 from mypt_infer.generate.opened import read_prompt
-from mypt_infer.serve.asked.decoders import Choice, Recipe
+from mypt_infer.serve.asked.decoders import Choice, Decoders, Recipe
 from mypt_infer.serve.asked.errors import ApiError
-from mypt_infer.serve.asked.forcing import call_ids
 from mypt_infer.serve.asked.parameters import Chat, read
 from mypt_infer.serve.asked.prompts import Prompter
 from tests.support import vocabulary
@@ -136,9 +135,16 @@ def test_instructions_of_developers_are_the_system_prompt_where_there_is_no_such
         prompter.prompt([system[0], *developer], ())
 
 
-def test_a_required_call_that_a_thought_precedes_says_what_to_do() -> None:
-    prompter = Prompter(vocabulary.small("glm4.5"), "glm4.5")
-    tools = [function("f", {"q": {"type": "string"}})]
-    prompt = prompter.prompt([user("Hi")], tools)
-    with pytest.raises(ValueError, match=r"maybe with a thought; leave tool_choice out"):
-        call_ids(Decoder(prompter.dialect, tools), prompter.format, prompt, "f", 99)
+def test_a_required_call_may_follow_a_thought() -> None:
+    """Without thoughts the answer is a call from its beginning, also where each has a thought."""
+    prompter, tools = (
+        Prompter(vocabulary.small("glm4.5"), "glm4.5"),
+        [function("f", {"q": {"type": "string"}})],
+    )
+    ids = prompter.prompt([user("Hi")], tools).ids
+    begins = []
+    for think in (True, False):
+        recipe = Recipe(tools, Choice("required", "f"), Response(schema={}), think=think)
+        made = Decoders(prompter.dialect).get(recipe).decoder
+        begins.append(made.dialect.tokenizer.decode(made.forced(made.start(ids), ids)))
+    assert begins == ["\n<think>", "\n<think></think>\n<tool_call>f\n"]

@@ -40,7 +40,12 @@ def test_many_clients_at_once(server: Running) -> None:
 
     def one(at: int) -> Any:
         with server.client() as client:
-            answer = ask(client, seed=at % 8, **(tools if at % 2 else {})).choices[0].message
+            more = tools if at % 2 else {}
+            answer = (
+                ask(client, messages=[*HI[:1], user("Hi, " * 9)], seed=at % 8, **more)
+                .choices[0]
+                .message
+            )
         return answer.content, [c.function for c in answer.tool_calls or ()]
 
     count, counts = either(16, 64), server.service.rows.counts
@@ -153,7 +158,7 @@ def test_a_strange_format_is_logged_once(
 ) -> None:
     """Where only enums may follow, a random model gives about all to refused ids."""
     monkeypatch.setattr(rows, "_MEASURED_STEPS", STEPS)
-    call = {"tools": [FIND], "tool_choice": "required", "n": 16}
+    call = {"tools": [FIND], "tool_choice": "required", "n": 16, "reasoning_effort": "none"}
     with running(service("mypt", new_tokens=64, rows=16)) as server, server.client() as client:
         assert "mypt_refused_mass NaN" in Metrics(server.service.rows).text.decode()
         for _ in range(3):
