@@ -149,11 +149,7 @@ class Service:
         tools = names.tools(params.tools or ())
         tool_names = [_name(tool, at) for at, tool in enumerate(tools)]
         check_strict(tools)
-        raw_choice = params.tool_choice
-        if isinstance(raw_choice, dict) and isinstance(raw_choice.get("function"), dict):
-            inner = names.inner(str(raw_choice["function"].get("name")))
-            raw_choice = {**raw_choice, "function": {**raw_choice["function"], "name": inner}}
-        choice = choice_of(raw_choice, tool_names)
+        choice = choice_of(params.tool_choice, tool_names, names.inner)
         response = response_of(params.response_format)
         single = params.parallel_tool_calls is False and bool(tools)
         if single and self.format.lists:
@@ -183,7 +179,7 @@ class Service:
         tools = Names(self._tools).tools(params.tools or ())
         tool_names = [_name(tool, at) for at, tool in enumerate(tools)]
         check_strict(tools)
-        choice = choice_of(None, tool_names)
+        choice = choice_of(None, tool_names, str)
         recipe = Recipe(tools, choice, think=params.thoughts != 0)
         ready = await self._ready(recipe, params)
         parsed = [

@@ -6,7 +6,7 @@ compile tools takes from milliseconds to seconds; agents send the same ones at e
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -28,10 +28,10 @@ AUTO, NONE, REQUIRED = "auto", "none", "required"
 
 
 class Choice(NamedTuple):
-    """Which calls a request wants: `how` is auto, none or required; `name` is the only tool."""
+    """Which calls a request wants: `how` is auto, none or required; `names` are the only tools."""
 
     how: str = AUTO
-    name: str = ""
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,21 +46,39 @@ class Ready:
         return ThoughtLimits(self.decoder)
 
 
-def choice_of(value: str | dict[str, Any] | None, names: Sequence[str]) -> Choice:
-    """Returns what `tool_choice` says. Raises ApiError for what is none of its values."""
+def choice_of(
+    value: str | dict[str, Any] | None, names: Sequence[str], inner: Callable[[str], str]
+) -> Choice:
+    """Returns what `tool_choice` says; `inner` maps the names of the client to those of tools.
+
+    Raises ApiError for what is none of its values.
+    """
     if value is None or value in (AUTO, NONE):
         return Choice(value or (AUTO if names else NONE))
     expected = (
-        f"expected auto, none, required or the name of a tool: {', '.join(names) or 'none given'}"
+        "expected auto, none, required, allowed_tools or the name of a tool: "
+        f"{', '.join(names) or 'none given'}"
     )
     if value == REQUIRED and names:
-        return Choice(REQUIRED, names[0] if len(names) == 1 else "")
-    function = value.get("function") if isinstance(value, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    if isinstance(value, dict) and value.get("type") == "function" and name in names:
-        return Choice(REQUIRED, str(name))
+        return Choice(REQUIRED)
+    how: Any = REQUIRED
+    entries: Any = [value]
+    if isinstance(value, dict) and isinstance(several := value.get("allowed_tools"), dict):
+        how, entries = several.get("mode"), several.get("tools")
+    chosen = [_tool_named(entry) for entry in entries] if isinstance(entries, list) else []
+    allowed = tuple(inner(name) for name in chosen)
+    if chosen and how in (AUTO, REQUIRED) and {*names}.issuperset(allowed):
+        return Choice(how, allowed)
     excerpt = json.dumps(value, ensure_ascii=False)[:80]
     raise ApiError(f"tool_choice is {excerpt}; {expected}", param="tool_choice")
+
+
+def _tool_named(entry: Any) -> str:
+    """Returns the name of the function that an entry of a choice names, "" for none."""
+    function = entry.get("function") if isinstance(entry, dict) else None
+    if not isinstance(function, dict) or entry.get("type") != "function":
+        return ""
+    return str(function.get("name", ""))
 
 
 def response_of(value: dict[str, Any] | None) -> Response | None:
@@ -128,7 +146,7 @@ class Recipe:
         """Returns a text that is equal for equal requests."""
         schema = None if self.response is None else self.response.plain
         # The order of keys counts: arguments are written in it.
-        return json.dumps([self.tools, self.choice.how, self.choice.name, schema, self.think])
+        return json.dumps([self.tools, *self.choice, schema, self.think])
 
 
 class Decoders:
@@ -167,8 +185,8 @@ class Decoders:
     def _make(self, recipe: Recipe) -> Ready:
         choice = recipe.choice
         tools = () if choice.how == NONE else recipe.tools
-        if choice.name:
-            tools = [tool for tool in tools if tool["function"]["name"] == choice.name]
+        if choice.names:
+            tools = [tool for tool in tools if tool["function"]["name"] in choice.names]
         if tools and not self.format.calls:
             raise ApiError(f"{self.dialect.name} has no tool calls: leave tools out", param="tools")
         is_required = choice.how == REQUIRED

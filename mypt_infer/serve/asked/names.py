@@ -48,9 +48,11 @@ class Names:
         return self._outer.get(name) or name
 
     def tools(self, tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Returns tools with the model's names."""
+        """Returns tools with the model's names, without members that are null."""
         out = copy.deepcopy(list(tools))
         for tool in out:
+            if isinstance(function := tool.get("function"), dict):
+                tool["function"] = {k: v for k, v in function.items() if v is not None}
             self._named(tool.get("function"))
         return out
 

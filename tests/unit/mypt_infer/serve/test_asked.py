@@ -10,7 +10,7 @@ import pytest
 import mypt_spec
 from mypt_infer.decode import Response
 from mypt_infer.generate.opened import read_prompt
-from mypt_infer.serve.asked.decoders import Choice, Decoders, Recipe
+from mypt_infer.serve.asked.decoders import Choice, Decoders, Recipe, choice_of
 from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.parameters import Chat, read
 from mypt_infer.serve.asked.prompts import Prompter
@@ -27,14 +27,18 @@ def test_requests_that_ask_for_other_things_share_no_decoder() -> None:
         Recipe(TOOLS[:1], Choice()),
         Recipe(TOOLS, Choice("none")),
         Recipe(TOOLS, Choice("required")),
-        Recipe(TOOLS, Choice("required", "find")),
-        Recipe(TOOLS, Choice("required", "read")),
+        Recipe(TOOLS, Choice("required", ("find",))),
+        Recipe(TOOLS, Choice("required", ("read",))),
         Recipe(TOOLS, Choice(), Response(schema={"type": "object"})),
         Recipe(TOOLS, Choice(), Response(schema={"type": "string"})),
         Recipe(TOOLS, Choice(), think=False),
     ]
     assert len({wanted.key for wanted in asked}) == len(asked)
     assert Recipe(list(TOOLS), Choice()).key == asked[0].key
+
+
+def allowed(mode: str, tools: list[Any]) -> dict[str, Any]:
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,35 @@ def test_a_required_call_may_follow_a_thought() -> None:
     ids = prompter.prompt([user("Hi")], tools).ids
     begins = []
     for think in (True, False):
-        recipe = Recipe(tools, Choice("required", "f"), Response(schema={}), think=think)
+        recipe = Recipe(tools, Choice("required", ("f",)), Response(schema={}), think=think)
         made = Decoders(prompter.dialect).get(recipe).decoder
         begins.append(made.dialect.tokenizer.decode(made.forced(made.start(ids), ids)))
     assert begins == ["\n<think>", "\n<think></think>\n<tool_call>f\n"]
+
+
+NAMED = [{"type": "function", "function": {"name": name}} for name in ("a", "b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("value", "choice"),
+    [
+        (None, Choice("auto")),
+        ("required", Choice("required")),
+        (NAMED[0], Choice("required", ("a",))),
+        (allowed("auto", NAMED[:2]), Choice("auto", ("a", "b"))),
+        (allowed("required", NAMED[1:2]), Choice("required", ("b",))),
+        (allowed("required", NAMED), None),  # "c" is no tool
+        (allowed("none", NAMED[:1]), None),
+        (allowed("auto", []), None),
+        (allowed("auto", ["a"]), None),
+        ({"type": "allowed_tools", "allowed_tools": 1}, None),
+        ({"type": "function", "function": {}}, None),
+        ("a", None),
+    ],
+)
+def test_choices_of_tools(value: Any, choice: Choice | None) -> None:
+    if choice is not None:
+        assert choice_of(value, ["a", "b"], str) == choice
+        return
+    with pytest.raises(ApiError, match="expected auto, none, required, allowed_tools or"):
+        choice_of(value, ["a", "b"], str)

@@ -87,6 +87,21 @@ def test_a_call_that_is_required(client: Any, choice: Any) -> None:
         assert ask(client, messages=turn, **more).choices[0].finish_reason
 
 
+def test_calls_are_of_allowed_tools(client: Any) -> None:
+    """A function that only has a name has no arguments; null members are as if left out."""
+    tools = [
+        FIND,
+        LIST,
+        {"type": "function", "function": {"name": "now", "description": None, "parameters": None}},
+    ]
+    named = [{"type": "function", "function": {"name": "now"}}]
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": named}}
+    answer = ask(client, tools=tools, tool_choice=choice, seed=1).choices[0]
+    assert {(c.function.name, c.function.arguments) for c in answer.message.tool_calls} == {
+        ("now", "{}")
+    }
+
+
 def test_tools_are_mapped_for_the_model(server: Running, client: Any) -> None:
     ids = {"return_token_ids": True}
     answer = ask(client, tools=[FIND], tool_choice="required", extra_body=ids).choices[0]
