@@ -42,7 +42,7 @@ from mypt_spec.bodies.strict_json import shortened
 from mypt_spec.episode import Attrs, Event, Place
 from mypt_spec.findings import Finding
 from mypt_spec.states import Stack, after_tag, before_tag
-from mypt_spec.table import STRAY, TEXT, IdSet, Piece, Terminal, TokenTable
+from mypt_spec.table import STRAY, TEXT, IdSet, Piece, Terminal, TokenTable, pattern
 
 
 def lex(
@@ -196,15 +196,20 @@ def _in_blocks(
     text: str, lexer: re.Pattern[str], table: TokenTable, inside: Stack
 ) -> Iterator[re.Match[str]]:
     """Yields the tags of a text, those of `table.late` only where the block is open."""
-    at = 0
+    at, special = 0, table.sentinels if lexer is table.id_lexer else None
     while match := lexer.search(text, at):
         at, name = match.end(), match.lastgroup or ""
         terminal = table.spelled(name)[0]
         if terminal is not None:
             around = before_tag(inside, table, terminal)
             if name in table.late and not {*around[-1:]} & {*terminal.closing}:
-                at = match.start() + table.late[name]
-                continue
+                if table.late[name]:
+                    at = match.start() + table.late[name]
+                    continue
+                own = table.closers.get(around[-1], terminal) if around else terminal
+                form = re.compile(f"(?P<{own.name}>{pattern(own, special)})")
+                if alike := form.match(text, match.start()):
+                    match, at, terminal = alike, alike.end(), own
             inside = after_tag(inside, terminal, table)
         yield match
 

@@ -28,10 +28,8 @@ UNESCAPED = ("text", "signatures", "tagged", "bare_keys", "keywords", *TOOL_TAGS
 # Ids above a vocabulary that tags may have: models have spare rows of embeddings, Qwen3 has 267.
 UNUSED = 4096
 # Special tokens of vocabularies that fill up rows, the best first.
-PADDING = (
-    *("<pad>", "<|pad|>", "[PAD]", "<|finetune_right_pad_id|>"),
-    *("<|endoftext|>", "<|end_of_text|>"),
-)
+PADDING: tuple[str, ...] = ("<pad>", "<|pad|>", "[PAD]", "<|finetune_right_pad_id|>")
+PADDING += ("<|endoftext|>", "<|end_of_text|>")
 
 
 class SpecError(ValueError):
@@ -433,7 +431,8 @@ class TokenTable:
     def late(self) -> dict[str, int]:
         """Maps closing tags that end as another tag is spelled to the length of the text before it.
 
-        Where their block is not open, that text is content, and the other tag follows.
+        Where their block is not open, that text is content, and the other tag follows. Without a
+        text, white space alone differs: it is the tag that closes the open block.
         """
         rows = {t.name: t.spelling[t.led :] for t in self.terminals.values() if not t.joins}
         texts = {name: "".join(p.value for p in row) for name, row in rows.items()}
@@ -442,8 +441,9 @@ class TokenTable:
         return {
             name: len(text)
             for name, text in lead.items()
-            if text.strip()
-            if any(s.startswith(texts[name][len(text) :]) for n, s in texts.items() if n != name)
+            for rest in [texts[name][len(text) :]]
+            for others in [[other for n, other in texts.items() if n != name]]
+            if any(s.startswith(rest) if text else s.strip() == rest.strip() for s in others)
         }
 
     @cached_property

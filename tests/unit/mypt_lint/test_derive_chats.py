@@ -286,6 +286,22 @@ def test_the_last_tag_after_an_answer_is_where_a_model_stops(tmp_path: Path) -> 
     assert trained == "A<|end_text|><|im_end|>C<|end_text|><|im_end|>"
 
 
+def test_blocks_may_end_with_the_same_tag_and_other_white_space(tmp_path: Path) -> None:
+    """As in Reka Edge and Trinity: the open block says which closing tag that is."""
+    template = (
+        "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{{ '\n\n</s>' if m.role == 'assistant' else '</s>\n' }}"
+        "{% endfor %}{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+    )
+    derived = learned(tmp_path, template)
+    dialect = derived.load(tmp_path)
+    for record in (chat(*TURNS), chat(system("S"), user("Q\n\n"), assistant("\nA\n\n"), *TURNS)):
+        ours, theirs = texts(derived, tmp_path, record)
+        assert ours == theirs == compiled(_plain(dialect))(**record)[0]
+        episode, trained = read_and_trained(dialect, record)
+        assert dialect.parse_ids(dialect.encode(episode).ids) == (episode, [])
+        assert trained.endswith("C\n\n</s>")
+
+
 def test_the_first_question_may_have_no_tag(tmp_path: Path) -> None:
     dialect = learned(tmp_path, UNTAGGED).load(tmp_path)
     assert [result for result in check(tmp_path) if not result.fine] == []
