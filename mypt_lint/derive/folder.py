@@ -19,6 +19,7 @@ _MARKS = {"BEGIN": "Begins a chat.", "PLAIN": "Is for no system block.", "TAIL":
 
 def files(name: str, shape: Shape, special: frozenset[str]) -> dict[str, str]:
     """Returns the texts of grammar, token table and records of a format, by file name."""
+    shape = _parted(shape, special)
     in_all = shape.tools is not None and shape.tools.head[2]
     if shape.tools is not None and shape.tools.place == "head" and shape.system is not None:
         head = Block(shape.begin.removesuffix(shape.system.closer), shape.system.closer)
@@ -29,6 +30,31 @@ def files(name: str, shape: Shape, special: frozenset[str]) -> dict[str, str]:
         "tokens.toml": _tokens(name, shape, special),
         "records.toml": _records(shape),
     }
+
+
+def _parted(shape: Shape, special: frozenset[str]) -> Shape:
+    """Returns the shape with each definition alone where a special token is between two of them.
+
+    Those that are no part of another block get one around them.
+    """
+    if (tools := shape.tools) is None:
+        return shape
+    item, _, between = tools.body.partition("}")
+    value = {"{tool": "tools[0]", "{function": "tools[0].function"}.get(item)
+    if value is None or not any("special" in piece for piece in pieces(between, special)):
+        return shape
+    body = ToolTemplate(f"{{{{- {value} | tojson -}}}}", each=True)
+    tools = replace(tools, body=body, after_tool=between)
+    if tools.place in ("system", "first", "last"):
+        opener, closer = tools.definitions.opener, tools.definitions.closer
+        start = max((tag.start() for tag in LIKELY_SPECIAL.finditer(opener)), default=0)
+        tag = LIKELY_SPECIAL.search(closer)
+        end = closer[tag.end() :].lstrip() if tag else ""
+        around, inner = Block(opener[:start], end), Block(opener[start:], closer.removesuffix(end))
+        if not (start and end):
+            return shape
+        tools = replace(tools, definitions=inner, around=around)
+    return replace(shape, tools=tools)
 
 
 def literals_of(shape: Shape) -> Iterator[str]:
@@ -49,7 +75,7 @@ def blocks_of(shape: Shape) -> dict[str, Block]:
         blocks["head" if shape.head else "system"] = replace(first, opener=opener)
     if (tools := shape.tools) is not None:
         blocks |= {} if tools.place.endswith("question") else {"tools": tools.definitions}
-        blocks |= {p: getattr(tools, p) for p in ("said", "call", "results", "result")}
+        blocks |= {p: getattr(tools, p) for p in ("around", "said", "call", "results", "result")}
     return {piece: block for piece, block in blocks.items() if block is not None}
 
 
@@ -71,6 +97,7 @@ def _paths(shape: Shape) -> dict[str, str]:
     place = shape.tools.place if shape.tools is not None else ""
     block = ("developer/" if shape.head else "system/") * (place in ("before", "after"))
     paths |= {"system": "developer"} if shape.head else {}
+    block = "around/" if "around" in blocks_of(shape) else block
     paths |= {"tools": f"{block}tools"} if place != "head" else {}
     paths |= {"thought": "think", "said": "said", "call": "tool_call"} if shape.spoken else {}
     return {piece: paths[piece] for piece in blocks_of(shape)}
@@ -130,6 +157,8 @@ def _grammar(name: str, shape: Shape) -> str:
     rules |= {"thought": rule("thought", empty)} if shape.thought else {}
     if tools is not None:
         definitions, place = "(TOOLS_OPEN tools)? ", tools.place
+        if tools.around is not None:
+            definitions = f"(AROUND_OPEN TOOLS_OPEN tools {ends['around']})? "
         lead, mid, late = (definitions * (place == p) for p in ("system", "first", "last"))
         start = f"{head.replace(f'{first} ', f'{lead}{first} ')}{mid}turn* {late}last"
         rules |= {"start": start, "turn": "user (asked results)* answer"}
@@ -318,7 +347,7 @@ def _records(shape: Shape) -> str:
     defaults |= {"without_system": "plain"} if shape.plain else {}
     defaults |= {"thought": ""} if shape.always else {}
     out += ["", "[defaults]", *_rows(defaults)] if defaults else []
-    paths = {piece: path for piece, path in _paths(shape).items() if piece != "results"}
+    paths = {p: path for p, path in _paths(shape).items() if p not in ("results", "around")}
     if shape.no_thoughts and not shape.only_prompts:
         paths.pop("thought", None)
     names = {"head": "system", "system": "developer"} if shape.head else {}

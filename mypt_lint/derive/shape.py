@@ -53,7 +53,7 @@ class Tools:
     `one_block`, with all results and answers; if it `waits`, a model stops at the tag of a result.
     The opener of a call without tags has its name, `NAME`, and its closer ends the answer, too.
     `end` ends a message with calls, whose thoughts go once the turn is `answered`. `said`: a text
-    beside calls.
+    beside calls. `around`: a block around the definitions.
     """
 
     definitions: Block
@@ -79,6 +79,7 @@ class Tools:
     end: str = ""
     answered: bool = False
     said: Block | None = None
+    around: Block | None = None
 
     @property
     def again(self) -> str:

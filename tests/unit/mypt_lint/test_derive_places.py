@@ -89,6 +89,18 @@ def test_words_may_part_tools_that_a_template_writes(tmp_path: Path) -> None:
     assert compiled(exported)(**record) == compiled(template)(**record)
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_each_of_the_tools_may_have_special_tokens_around_it(tmp_path: Path, alone: bool) -> None:
+    """As in EXAONE 4.5, where a block has only the tools, and EXAONE 4.0, where it is the system's."""
+    tools = "# Tools{% for t in tools %}{{ '\n<tool>' ~ t | tojson }}</tool>{% endfor %}"
+    head = f"{{% if tools %}}<|tools|>{tools}<|im_end|>\n{{% endif %}}"
+    if not alone:
+        head = f"{SYSTEM}<|im_start|>system\n{{{{ system or 'S' }}}}{{% if tools %}}\n\n{tools}{{% endif %}}<|im_end|>\n"
+    dialect = learned(tmp_path, head + TURNS)
+    assert dialect.table.terminals["TOOLS_AGAIN"].bare == "</tool>\n<tool>"
+    assert "</tool>" in dialect.table.special
+
+
 def test_tools_may_be_in_a_block_of_their_own_that_all_conversations_have(tmp_path: Path) -> None:
     """As in Kanana 1.5: a system message is one more block, and calls have another stop token."""
     template = (
