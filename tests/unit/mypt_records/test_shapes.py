@@ -324,6 +324,7 @@ def test_notes_and_weights_do_not_tell_messages_apart() -> None:
 EXPORTS = [
     ({"version": 2, "eval": {}, "plan": {}, "results": {}, "samples": []}, "logs of Inspect", ".samples[]"),
     ({"sessionId": "s", "projectHash": "p", "messages": [{"id": "1", "type": "user", "content": "Hi"}]}, "sessions of Gemini CLI", "/chat share"),
+    ({"role": "user", "parts": [{"text": "Hi"}]}, "contents of Gemini by themselves", "{contents: .}"),
     ({"evalId": "e", "results": {"results": []}, "config": {}}, "results of promptfoo", ".results.results[]"),
     ({"trace": {}, "observations": []}, "traces of Langfuse", ".observations[]"),
     ({"id": "1", "traceId": "t", "type": "GENERATION", "input": [], "output": {}}, "observations of Langfuse", "GENERATION"),
