@@ -97,6 +97,14 @@ def test_calls_that_are_counted_go_on_with_their_numbers(
         assert out.ids == form.prompt([*messages, *results], TOOLS).ids
 
 
+@pytest.mark.parametrize("name", ["mistral", "usf-omega"])
+def test_a_result_without_an_id_is_of_a_call_that_waits(name: str) -> None:
+    known = parts(name, "results")
+    assert known is not None
+    ids, full, (first, second) = known
+    assert extend(prompter(name), ids, [first, second | {"tool_call_id": None}]).ids == full
+
+
 @pytest.mark.parametrize("name", ["chatml", "qwen3", "glm4.5", "llama3.1", "harmony"])
 def test_an_answer_that_was_cut_is_ended(name: str) -> None:
     known = parts(name, "question")
