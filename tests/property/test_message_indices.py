@@ -36,8 +36,8 @@ def naive_indices(d: mypt_spec.Dialect, episode: Episode) -> list[int]:
         opened |= bool(segment.inside)
         if terminal and terminal.opens and len(segment.inside) == 1:
             inner = number
-        inner = max(inner, number)
         closes = terminal is not None and terminal.closes
+        inner = inner if closes else max(inner, number)  # praxis: a message may be a closing tag
         number = inner if closes and number >= 0 else number
         out += [number if opened else -1] * len(segment.ids)
     return out
