@@ -47,9 +47,11 @@ def _run(chosen: argparse.Namespace) -> None:
         chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab,
         say=saying(PROG, quiet=False),
     )  # fmt: skip
-    prompt, declared = read_prompt(dialect, text_of(chosen.prompt), history_of(chosen.model))
+    prompt, declared, choice = read_prompt(
+        dialect, text_of(chosen.prompt), history_of(chosen.model)
+    )
     tools = declared if chosen.tools is None else tools_of(chosen.tools) or []
-    decoder = _decoder(chosen, dialect, tools)
+    decoder = _decoder(chosen, dialect, tools, choice)
     # An error in the prompt is reported before the weights are read.
     decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)
     model = loaded(chosen.model, chosen.device)
@@ -99,11 +101,22 @@ def _room(max_new_tokens: int, prompt: int, positions: int | None) -> int:
     return positions - prompt
 
 
-def _decoder(chosen: argparse.Namespace, dialect: Dialect, tools: list[Any]) -> Decoder:
+def _decoder(
+    chosen: argparse.Namespace, dialect: Dialect, tools: list[Any], tool_choice: Any
+) -> Decoder:
     """Returns the decoder; what it leaves out or reads as nothing is said, a line each."""
     from mypt_infer.decode.base.schemas import SchemaWarning
+    from mypt_infer.decode.base.tools import declare
     from mypt_infer.decode.decoder import Decoder
+    from mypt_infer.serve.asked.decoders import AUTO, NONE, REQUIRED, Choice, choice_of
 
+    forbidden, choice = format_of(dialect).thinking if chosen.no_think else frozenset(), Choice()
+    if tool_choice not in (None, AUTO, NONE):
+        choice = choice_of(tool_choice, [tool.name for tool in declare(tools)], str)
+    if choice.names:
+        tools = [tool for tool in declare(tools) if tool.name in choice.names]
+    if tool_choice == NONE:
+        forbidden |= format_of(dialect).calls
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always", SchemaWarning)
         decoder = Decoder(
@@ -112,9 +125,10 @@ def _decoder(chosen: argparse.Namespace, dialect: Dialect, tools: list[Any]) -> 
             max_think_tokens=chosen.max_think_tokens,
             max_toolcall_tokens=chosen.max_toolcall_tokens,
             engine=chosen.engine,
-            forbidden_blocks=format_of(dialect).thinking if chosen.no_think else frozenset(),
+            forbidden_blocks=forbidden,
             skip_unreadable=chosen.skip_unreadable,
             response=_response(chosen),
+            require_call=choice.how == REQUIRED,
         )
     for line in (*(w.message for w in notes), *(f"left out: {s.reason}" for s in decoder.skipped)):
         print(f"{PROG}: {line}", file=sys.stderr)

@@ -61,8 +61,8 @@ def loaded(folder: str | Path, device: str) -> Llama:
 
 def read_prompt(
     dialect: Dialect, text: str, history: str = "official"
-) -> tuple[list[int], list[Any]]:
-    """Returns the ids of a prompt, and the tools that it declares.
+) -> tuple[list[int], list[Any], Any]:
+    """Returns the ids of a prompt, the tools that it declares, and its `tool_choice`.
 
     The prompt is a record, of which `history` says which thoughts are kept, or serialised text in
     any layout, which declares none. Raises ValueError saying where it is wrong.
@@ -81,11 +81,12 @@ def read_prompt(
         _refuse(findings, "record")
         assert episode is not None
         (written,) = dialect.trained(episode, history=history)
-        return prompt_ids(dialect, written), dialect.adapter.tools(episode)
+        choice = record.get("tool_choice")
+        return prompt_ids(dialect, written), dialect.adapter.tools(episode), choice
     outcome = dialect.check_prefix(text.removesuffix("\n"))
     _refuse(outcome.findings, "text")
     ids = [int(i) for i in encode_events(outcome.events, dialect.table, dialect.tokenizer).ids]
-    return ids + opening(dialect, ids), []
+    return ids + opening(dialect, ids), [], None
 
 
 def _refuse(findings: list[Finding], noun: str) -> None:

@@ -204,7 +204,7 @@ class Service:
         try:
             if isinstance(prompt, list):
                 return Prompt([*prompt], frozenset())
-            ids, _ = read_prompt(self.dialect, prompt, self._history)
+            ids, *_ = read_prompt(self.dialect, prompt, self._history)
         except ValueError as error:
             raise ApiError(f"prompt: {error}", param="prompt") from None
         return Prompt(ids, frozenset())

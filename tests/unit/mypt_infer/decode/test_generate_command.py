@@ -120,6 +120,26 @@ def test_tools_that_a_record_declares_may_be_called(
     assert seen == [[declared], [other]]
 
 
+@pytest.mark.parametrize(
+    "choice", ["required", "none", {"type": "function", "function": {"name": "g"}}, "g"]
+)
+def test_the_choice_of_tools_in_a_record_is_kept(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], choice: Any
+) -> None:
+    record = chat(user(), tools=[function("f"), function("g")]) | {"tool_choice": choice}
+    path = write(tmp_path / "p.json", record)
+    status = run(
+        folder, path, "--dialect", "qwen3", "--max-new-tokens", "40", "--raw", "--seed", "1"
+    )
+    out = capfd.readouterr()
+    if choice == "g":
+        assert (status, "expected auto, none, required" in out.err) == (2, True)
+        return
+    assert status == 0
+    assert ("<tool_call>" in out.out) == (choice != "none")
+    assert '"f"' not in out.out or choice == "required"
+
+
 def test_tools_that_cannot_be_read_are_said_in_one_line(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -319,7 +339,7 @@ def test_a_prompt_may_end_with_a_result(name: str) -> None:
     asked = calls(call("f", "{}", id="abcdefghi"))
     record = chat(user(), asked, tool("20", tool_call_id="abcdefghi", name="f"), tools=[does])
     d = mypt_spec.dialect(name)
-    ids, _ = read_prompt(d, json.dumps(record))
+    ids, *_ = read_prompt(d, json.dumps(record))
     made = Decoder(d, [does])
     state = made.start(ids, max_new_tokens=20)
     answer = d.tokenizer.encode("Twenty")[0]
