@@ -129,7 +129,7 @@ def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
         return _unread(checker, raw.removesuffix(b"\r"), row, path, diagnostic)
     findings = tuple(item.finding for item in diagnostic)
     if checker.formatless:
-        why = f"{SHAPES[checker.shape].ABOUT} have none; choose a format with --dialect"
+        why = f"{SHAPES[checker.shape].ABOUT} have none; name --model or --dialect"
         shape = checker.shape
         return Item(label, dialect, None, None, findings, text, value, lacks=why, shape=shape)
     episode = None
@@ -235,13 +235,17 @@ def first(items: Iterable[Item], number: int | None) -> Iterator[Item]:
             return  # before the next one is read: it may not be there yet
 
 
-def outline(item: Item) -> tuple[int, int | None]:
-    """Returns the number of turns, and the first phase of the episode (None without phases)."""
+def outline(item: Item) -> tuple[int | None, int | None]:
+    """Returns the number of turns (None if no format says it), and the first phase of the episode
+    (None without phases).
+    """
     table = item.dialect.table
     tags = [table.terminals.get(e.terminal) for e in item.events() or ()]
     opened = [terminal.opens if terminal else "" for terminal in tags]
     turns = sum(map(table.begins_turn, opened, [*opened[1:], ""]))
-    if not table.phases or item.episode is None:
+    if item.episode is None:
+        return turns or None, None
+    if not table.phases:
         return turns, None
     needed = [t.phase for t in tags if t and not t.closes] + [table.multi_turn_phase] * (turns > 1)
     return turns, max(needed, default=1)

@@ -162,7 +162,7 @@ def summary(item: Item) -> str:
         total, trained = len(item.ids), sum(item.loss)
         share = f" ({100 * trained / total:.0f} %)" if total else ""
         words.append(f"{counted(total, 'token')}, {trained} trained{share}")
-    if turns or item.episode is not None:
+    if turns is not None:
         words.append(counted(turns, "turn"))
     words.append(by_severity(Counter(f.severity for f in item.findings)) or "no findings")
     return f"{item.label}: {'; '.join(words)}"

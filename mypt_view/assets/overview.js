@@ -95,7 +95,9 @@ const summarise = () => {
   }
   const some = found.length === rows.length ? counted(rows.length, "episode") : `${number(found.length)} of ${counted(rows.length, "episode")}`;
   const sums = byId("sums");
-  sums.replaceChildren(make("b", "", some), ` \u00b7 ${counted(tokens, "token")}, ${number(trained)} trained (${percent(trained, tokens)}) \u00b7 ${counted(turns, "turn")}`);
+  const facts = rows.some((row) => row.tokens !== null) ? [`${counted(tokens, "token")}, ${number(trained)} trained (${percent(trained, tokens)})`] : ["no token ids"];
+  if (rows.some((row) => row.turns !== null)) facts.push(counted(turns, "turn"));
+  sums.replaceChildren(make("b", "", some), ...facts.map((fact) => ` \u00b7 ${fact}`));
   if (!counts.size) sums.append(" \u00b7 no findings");
   for (const severity of ["error", "warning", "info"]) if (counts.has(severity)) sums.append(" ", make("span", `badge ${severity}`, counted(counts.get(severity), severity)));
   for (const f of facets) {
@@ -156,6 +158,7 @@ const table = (title, note, columns, lines) => {
   return section;
 };
 const totals = () => {
+  if (!data.tags.length) return; // without a format, no tag is known
   const of = counted(rows.length, "episode");
   const tags = data.tags.map((t) => ({ name: t.tag, count: t.times, tokens: t.tokens, trained: t.trained }));
   byId("totals").append(table("Tokens by tag", `${of}; tokens of the innermost block, its tags included`, ["Tag", "Count", "Tokens", "Trained"], tags));

@@ -121,7 +121,7 @@ const show = async (index, { focus = false, push = shown < 0, hit = 0 } = {}) =>
   refresh();
   const words = [data.dialect + (row.phase === null ? "" : `, phase ${row.phase}`)];
   if (row.tokens !== null) words.push(`${counted(row.tokens, "token")}, ${number(row.trained)} trained (${percent(row.trained, row.tokens)})`);
-  if (row.turns || row.tokens !== null) words.push(counted(row.turns, "turn"));
+  if (row.turns !== null) words.push(counted(row.turns, "turn"));
   const head = byId("head");
   const label = make("h2");
   label.append(visible(data.source), make("span", "place", place(row)));

@@ -125,18 +125,20 @@ def search(page: Any, text: str) -> None:
 
 
 def test_records_without_a_format(browser: Any, tmp_path: Path) -> None:
-    """No episode has ids, so there is no histogram of tokens."""
-    (tmp_path / "chats.jsonl").write_text(json.dumps({"messages": RECORDS[0]["messages"][:1]}))
+    """No episode has ids, so neither tokens nor turns are counted."""
+    line = json.dumps({"messages": RECORDS[0]["messages"][:1]})
+    (tmp_path / "chats.jsonl").write_text(f"{line}\n{line}\n")
     out = tmp_path / "view.html"
-    assert (
-        main(["-q", str(tmp_path / "chats.jsonl"), "--records", "openai", "--html", str(out)]) == 0
-    )
+    options = ["--records", "openai", "--all", "--html", str(out)]
+    assert main(["-q", str(tmp_path / "chats.jsonl"), *options]) == 0
     page = browser.new_page()
     page.goto(out.as_uri(), timeout=10_000)
     settled(page)
     page.keyboard.press("o")
-    assert "Turns" in page.inner_text("#facets")
-    assert "Tokens" not in page.inner_text("#facets")
+    page.wait_for_selector("#sums >> text=/^2 episodes \u00b7 no token ids/", timeout=10_000)
+    assert "Findings" in page.inner_text("#facets")
+    assert not {"Tokens", "Turns"} & set(page.inner_text("#facets").split())
+    assert page.inner_text("#totals") == ""
     page.close()
 
 

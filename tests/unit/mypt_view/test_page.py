@@ -82,6 +82,13 @@ def test_how_many(tmp_path: Path, arguments: list[str], count: int) -> None:
     assert len(data(out.read_bytes())["episodes"]) == count
 
 
+def test_no_turns_are_counted_without_a_format(tmp_path: Path) -> None:
+    out = tmp_path / "view.html"
+    assert main([str(ROOT / "examples/openai.jsonl"), "--html", str(out)]) == 0
+    (row,) = data(out.read_bytes())["episodes"]
+    assert (row["tokens"], row["turns"]) == (None, None)
+
+
 def test_standard_output(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main([PHASE5, "--html", "-"]) == 0
     captured = capsysbinary.readouterr()
