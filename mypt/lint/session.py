@@ -252,12 +252,13 @@ class _Session(NamedTuple):
         self.say(dropped_line(fixes.dropped, fixes.rejects))
         files = len(fixes.files)
         if options.diff or options.fix_only:
-            self.say(fixed_line(fixes.by_severity, None, would=options.diff, files=files))
+            self.say(fixed_line(fixes.by_code.total(), None, would=options.diff, files=files))
             return FINDINGS if options.diff and fixes.files else CLEAN
         unit = "" if options.paths else "conversation"
         total, overview = self.report(groups, left, output=None, unit=unit)
         self.say(summary_line(total))
-        self.say(fixed_line(fixes.by_severity, total.by_severity, would=False, files=files))
+        count, remaining = fixes.by_code.total(), total.by_severity.total()
+        self.say(fixed_line(count, remaining, would=False, files=files))
         return self.status(total, overview)
 
     def _repairs(self, groups: list[Group], prepared: list[str]) -> Repairs | None:

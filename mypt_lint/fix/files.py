@@ -34,7 +34,6 @@ from mypt_lint.fix.apply import Codes, Fixer
 from mypt_lint.run.chunk import MIXED, UNREAD, Chunk
 from mypt_lint.run.resolve import Group
 from mypt_records.private import private
-from mypt_spec.findings import RULES
 
 if TYPE_CHECKING:
     from mypt_lint.fix.dataset import Repairs
@@ -58,13 +57,6 @@ class Fixes:
     refused: list[str] = field(default_factory=list)
     dropped: Codes = field(default_factory=Counter)
     rejects: list[str] = field(default_factory=list)
-
-    @property
-    def by_severity(self) -> Counter[str]:
-        out: Counter[str] = Counter()
-        for code, count in self.by_code.items():
-            out[RULES[code].severity] += count
-        return out
 
 
 _RUN = re.compile(rb'("(?:[^"\\]|\\.)*+"|\n)|[ \t\r]{2,}+')

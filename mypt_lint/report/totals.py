@@ -89,14 +89,12 @@ def dropped_line(codes: Counter[str], files: Sequence[str]) -> str:
     return f"{verb} {counted(codes[''], 'record')} ({rules}){where}{others}."
 
 
-def fixed_line(
-    fixed: Counter[str], remaining: Counter[str] | None, *, would: bool, files: int
-) -> str:
-    """Returns what was fixed, in ruff's words; `remaining` is what remains, if that is known."""
-    count = sum(fixed.values())
+def fixed_line(count: int, remaining: int | None, *, would: bool, files: int) -> str:
+    """Returns how many findings were fixed, and how many remain, if that is known."""
     if remaining is not None and (count or remaining):
-        unfixed_count = sum(remaining.values())
-        return f"Found {by_severity(fixed + remaining)} ({count} fixed, {unfixed_count} remaining)."
+        total = counted(count + remaining, "finding")
+        return f"Found {total} ({count} fixed, {remaining} remaining)."
     if not count:
         return "Nothing would be fixed." if would else "Nothing to fix."
-    return f"{'Would fix' if would else 'Fixed'} {by_severity(fixed)} in {counted(files, 'file')}."
+    fixed = f"{counted(count, 'finding')} in {counted(files, 'file')}"
+    return f"{'Would fix' if would else 'Fixed'} {fixed}."

@@ -137,7 +137,7 @@ def test_duplicates_are_deleted_with_two_options(capsys: pytest.CaptureFixture[s
     assert diff.count("\n-{") == 3
     assert "\n+{" not in diff
     assert main([*options, "--fix-only", "."]) == 0
-    assert "Fixed 3 warnings in 2 files." in capsys.readouterr().err
+    assert "Fixed 3 findings in 2 files." in capsys.readouterr().err
     assert contents() == [[line for i, line in enumerate(first) if i not in (3, 5)], second[1:]]
     assert main([*options, "--fix-only", "."]) == 0
     assert "Nothing to fix." in capsys.readouterr().err

@@ -153,7 +153,7 @@ def test_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert path.read_bytes() == data
     capsys.readouterr()
     assert main([*TIDY, "a.jsonl"]) == 0
-    assert "Fixed 1 warning, 2 infos in 1 file." in capsys.readouterr().err
+    assert "Fixed 3 findings in 1 file." in capsys.readouterr().err
     questions = [record["messages"][0]["content"] for record in read(path)]
     assert questions == ["1", "2", " 3", "4\u0301"]
     assert main([*TIDY, "a.jsonl"]) == 0

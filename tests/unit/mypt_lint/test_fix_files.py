@@ -31,7 +31,7 @@ def test_what_fixing_writes(path: Path, lint: Linter) -> None:
     status, findings, err = lint("--fix", path)
     assert path.read_bytes() == MESSY_FIXED
     assert (status, codes(findings)) == (1, ["MYP001"])
-    assert err.splitlines()[-1] == "Found 6 errors, 3 warnings, 1 info (9 fixed, 1 remaining)."
+    assert err.splitlines()[-1] == "Found 10 findings (9 fixed, 1 remaining)."
     before = path.stat().st_mtime_ns, path.stat().st_ino
     assert lint("--fix", "-q", path)[0] == 1
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before, "nothing to fix or to write"
@@ -40,7 +40,7 @@ def test_what_fixing_writes(path: Path, lint: Linter) -> None:
 def test_fix_only_reports_nothing_else(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--fix-only", str(path)]) == 0
     assert path.read_bytes() == MESSY_FIXED
-    assert capsys.readouterr() == ("", "Fixed 5 errors, 3 warnings, 1 info in 1 file.\n")
+    assert capsys.readouterr() == ("", "Fixed 9 findings in 1 file.\n")
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="reads the diff with git apply")
@@ -169,5 +169,5 @@ def test_serialised_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("\n-") == 2
     assert main(["--kind", "text", "--fix", "x.txt"]) == 0
     assert path.read_text(encoding="utf-8") == good * 2
-    assert capsys.readouterr().err.splitlines()[-1] == "Found 4 warnings (4 fixed, 0 remaining)."
+    assert capsys.readouterr().err.splitlines()[-1] == "Found 4 findings (4 fixed, 0 remaining)."
     assert main(["--kind", "generation", "--fix", "x.txt"]) == 2
