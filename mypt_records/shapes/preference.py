@@ -71,7 +71,7 @@ def read(record: dict[str, Any]) -> Chat:
     elif chosen and close and bare(texts[0]) == bare(texts[1]):
         problem = f"the rejected answer {why}, but for white space and case"
         reader.add("MYP129", problem, f"/{used[-1]}", hint=hint, severity="info")
-    kinds = {isinstance(record[key], str) for key in used[-2:] if key != "messages"}
+    kinds = {isinstance(record.get(key), str) for key in used[-2:] if key != "messages"}
     if chosen and rejected and len(kinds) == 2:
         fault = f'"{used[-2]}" and "{used[-1]}" must both be texts, or both messages'
         hint = "write both as messages"

@@ -25,6 +25,7 @@ VALUES = drawn(lambda random: any_json(random, KEYS, WORDS, 4))
 @given(VALUES)
 @example([])
 @example({})
+@example({"instruction": True})  # as a pair, without answers
 def test_anything_is_read(shape: str, value: Any) -> None:
     chat = read(value, shape)
     about = findings(chat)
