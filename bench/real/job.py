@@ -165,7 +165,8 @@ def exported(folder: Path, run: Path, chats: list[dict[str, Any]], device: str) 
     for record in chats:
         episode, findings = dialect.read(record)
         need(episode is not None, str(findings))
-        ids = [*map(int, dialect.encode(episode).ids)]
+        trained = dialect.trained(episode, history="official")[-1]  # as mypt-prepare does
+        ids = [*map(int, dialect.encode(trained).ids)]
         *asked, answer = json.loads(json.dumps(record["messages"]))
         for call in answer["tool_calls"]:  # templates print arguments that are objects
             call["function"]["arguments"] = json.loads(call["function"]["arguments"])
@@ -173,6 +174,7 @@ def exported(folder: Path, run: Path, chats: list[dict[str, Any]], device: str) 
         text = tokenizer.apply_chat_template(messages, tools=record["tools"], tokenize=False)
         want = tokenizer(text, add_special_tokens=False)["input_ids"]
         same += [i for i in ids if i] == [i for i in want if i] or ids == want[: len(ids)]
+    need(same == len(chats), f"ids of {len(chats) - same} rows differ from apply_chat_template")
     print(f"   {same} of {len(chats)} rows with tools: ids equal to apply_chat_template")
     theirs = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).to(device)
     mine = load(out).to(device)
