@@ -52,12 +52,10 @@ class RenderingEncoder:
 
     @cached_property
     def _sizes(self) -> npt.NDArray[np.int64]:
-        """Returns how many bytes each token has, by its id."""
+        """Returns how many bytes each token has, by its id; 0 for text that was not met yet."""
         import numpy as np
 
         sizes = np.zeros(self.vocabulary.size, np.int64)
-        ranks = self.vocabulary.ranks
-        sizes[np.fromiter(ranks.values(), np.int64, len(ranks))] = [*map(len, ranks)]
         for tag, i in self.vocabulary.special.items():
             sizes[i] = len(tag.encode())
         return sizes
@@ -105,6 +103,10 @@ class RenderingEncoder:
         each = [by_part[part] for part in parts.parts]
         ids = np.concatenate(each or [np.zeros(0, np.int64)])
         sizes = self._sizes[ids]
+        if not sizes.all():
+            for i in {*ids[sizes == 0].tolist()}:
+                self._sizes[i] = len(self._bpe.decode_bytes([i]))
+            sizes = self._sizes[ids]
         starts = np.cumsum(sizes) - sizes
         if not parts.whole.isascii():
             begins = (np.frombuffer(parts.whole.encode(), np.uint8) & 0xC0) != 0x80

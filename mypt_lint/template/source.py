@@ -13,6 +13,7 @@ import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of, text_of
 from mypt_cli.store.gguf import metadata
+from mypt_spec.tokenizer.proved import cached
 
 _CONFIG, _SAVED, _OLD = "tokenizer_config.json", "chat_template.jinja", "chat_template.json"
 _IN_GGUF, _GGML = "tokenizer.chat_template", "tokenizer.ggml."
@@ -181,16 +182,20 @@ def added_tokens(here: Path) -> list[AddedToken]:
         tokens, kinds = (values.get(_GGML + key, ()) for key in ("tokens", "token_type"))
         rows = enumerate(zip(tokens, kinds, strict=False))
         return [{"id": i, "content": token} for i, (token, kind) in rows if kind in _ADDED]
-    import msgspec
-
     file = here / "tokenizer.json"
-    try:  # of a file of megabytes, the other values are skipped
-        data = file.read_bytes() if file.is_file() else b"{}"
-        raw = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).get("added_tokens", b"[]")
-        return msgspec.json.decode(raw, type=list[AddedToken] | None) or []
+    try:
+        return cached("added tokens", file, _added_tokens) if file.is_file() else []
     except (OSError, ValueError) as error:
         form = "added_tokens must be a list of objects with id and content"
         raise UsageError(f"{file}: {error}; {form}") from None
+
+
+def _added_tokens(data: bytes) -> list[AddedToken]:
+    import msgspec
+
+    # Of a file of megabytes, the other values are skipped.
+    raw = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).get("added_tokens", b"[]")
+    return msgspec.json.decode(raw, type=list[AddedToken] | None) or []
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -129,8 +129,7 @@ class _Simple:
         places += [len(data)] if blank[-2:].sum() == 2 else []
         places += [] if data.isascii() else _wide_spaces(data).tolist()
         ends = np.flatnonzero(chars == ord(BETWEEN))
-        numbers: list[int] = np.unique(np.searchsorted(ends, places)).tolist()
-        return numbers
+        return sorted({*np.searchsorted(ends, places).tolist()})  # np.unique would load numpy.ma
 
     def cut(self, text: str) -> list[str]:
         """Returns a text in pieces; every second one must be encoded by itself."""

@@ -11,6 +11,7 @@ white space in the same way; the long ones are cut here.
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -160,6 +161,13 @@ def encoding(vocabulary: Vocabulary) -> tiktoken.Encoding:
     # tiktoken drops what its pattern does not match; here it is a piece by itself.
     pattern = PLAIN.get(last) or rf"{last}|(?:(?!{last})[\s\S])+"
     name, ranks, special = vocabulary.name, vocabulary.ranks, vocabulary.ids.ranges[-1].stop + 1
-    return tiktoken.Encoding(
-        name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={BETWEEN: special}
+    special_ids = {BETWEEN: special}
+    return immortal(
+        tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special_ids)
     )
+
+
+def immortal(encoding: tiktoken.Encoding) -> tiktoken.Encoding:
+    """Returns an encoding that is not freed at the end, which would take as long as loading it."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(encoding))
+    return encoding

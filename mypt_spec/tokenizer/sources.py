@@ -5,12 +5,11 @@ its content: ranks as tiktoken writes them, `tokenizer.json` of Hugging Face, `t
 Mistral, or the copy that is kept with data.
 """
 
-import hashlib
 import json
 from functools import partial
 from pathlib import Path
 
-from mypt_spec.tokenizer.proved import proved
+from mypt_spec.tokenizer.proved import digest_of, proved
 from mypt_spec.tokenizer.tekken import from_tekken
 from mypt_spec.tokenizer.tokenizer_json import from_tokenizer_json
 from mypt_spec.tokenizer.vocabulary import (
@@ -26,7 +25,7 @@ from mypt_spec.tokenizer.vocabulary import (
 NAMES = (*COPIES, "tekken.json", "tokenizer.json")
 _EXPECTED = "expected a file of ranks as tiktoken writes them, tokenizer.json or tekken.json"
 LFS = b"version https://git-lfs"  # how a file begins in a clone without large files
-_cache: dict[str, Vocabulary] = {}
+_cache: dict[bytes, Vocabulary] = {}
 
 
 def read_vocabulary(path: str | Path) -> Vocabulary:
@@ -36,14 +35,13 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
     """
     file = _file(Path(path))
     try:
-        data = file.read_bytes()
+        digest = digest_of(file)
+        if digest not in _cache:
+            _cache[digest] = proved(file, partial(_parse, str(file)))
+        return _cache[digest]
     except OSError as error:
         why = error.strerror or error
         raise VocabularyError(f"{file}: cannot be read: {why}; {_EXPECTED}") from None
-    digest = hashlib.sha256(data).hexdigest()
-    if digest not in _cache:
-        _cache[digest] = proved(data, partial(_parse, data, str(file)))
-    return _cache[digest]
 
 
 def _file(path: Path) -> Path:
@@ -63,7 +61,7 @@ def _file(path: Path) -> Path:
     raise VocabularyError(f"{path}: {message}{advice}")
 
 
-def _parse(data: bytes, path: str) -> Vocabulary:
+def _parse(path: str, data: bytes) -> Vocabulary:
     if data.lstrip()[:1] != b"{":
         if data.startswith(LFS):
             raise VocabularyError(f"{path}: is a pointer of Git LFS, not the file: git lfs pull")

@@ -21,7 +21,7 @@ from unicodedata import normalize
 
 from mypt_spec.memo import lazy_re
 from mypt_spec.table import TokenTable
-from mypt_spec.tokenizer.bpe import BETWEEN, Bpe, encoding
+from mypt_spec.tokenizer.bpe import BETWEEN, Bpe, encoding, immortal
 from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, Vocabulary, VocabularyError
 
 if TYPE_CHECKING:
@@ -79,12 +79,14 @@ def gpt2() -> tiktoken.Encoding:
     import tiktoken
     from tiktoken_ext.openai_public import r50k_pat_str
 
-    return tiktoken.Encoding(
-        "gpt2",
-        pat_str=r50k_pat_str,
-        mergeable_ranks=gpt2_ranks(),
-        special_tokens={"<|endoftext|>": 50256},
-        explicit_n_vocab=50257,
+    return immortal(
+        tiktoken.Encoding(
+            "gpt2",
+            pat_str=r50k_pat_str,
+            mergeable_ranks=gpt2_ranks(),
+            special_tokens={"<|endoftext|>": 50256},
+            explicit_n_vocab=50257,
+        )
     )
 
 

@@ -81,7 +81,7 @@ class Vocabulary:
     @property
     def size(self) -> int:
         """Returns one more than the highest id."""
-        return 1 + max(*self.ranks.values(), *self.special.values(), 0)
+        return max(1, self.ids.ranges[-1].stop, *(1 + i for i in self.special.values()))
 
     @property
     def copy(self) -> dict[str, bytes]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import tempfile
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from mypt_cli.errors import UsageError
+from mypt_lint.template import source
+from mypt_lint.template.source import added_tokens
 from mypt_spec.tokenizer import proved as module
-from mypt_spec.tokenizer.proved import FILES, FOLDER, proved
+from mypt_spec.tokenizer.proved import FILES, FOLDER, cached
 from mypt_spec.tokenizer.sources import _parse, read_vocabulary
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
 from tests.support.foreign import path
@@ -26,16 +31,25 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mypt-tags" / FOLDER
 
 
-def reader(kind: str) -> tuple[bytes, Callable[[], Vocabulary], list[str]]:
+Read = Callable[[bytes], Vocabulary]
+
+
+def reader(kind: str) -> tuple[bytes, Read, list[str]]:
     """The bytes of a file, what reads them, and a list of the times that it did."""
-    file = path(kind) / "tokenizer.json"
-    data, times = file.read_bytes(), list[str]()
+    times = list[str]()
 
-    def read() -> Vocabulary:
+    def read(data: bytes) -> Vocabulary:
         times.append(kind)
-        return _parse(data, str(file))
+        return _parse("here", data)
 
-    return data, read, times
+    return (path(kind) / "tokenizer.json").read_bytes(), read, times
+
+
+def proved(data: bytes, read: Read) -> Vocabulary:
+    """What is proved of a file with these bytes."""
+    with tempfile.TemporaryDirectory() as here:
+        (file := Path(here) / "tokenizer.json").write_bytes(data)
+        return module.proved(file, read)
 
 
 def values(vocabulary: Vocabulary) -> dict[str, object]:
@@ -47,7 +61,7 @@ def values(vocabulary: Vocabulary) -> dict[str, object]:
 def test_a_vocabulary_is_proved_once(folder: Path, kind: str) -> None:
     data, read, times = reader(kind)
     first = proved(data, read)
-    assert values(proved(data, read)) == values(first) == values(read())
+    assert values(proved(data, read)) == values(first) == values(read(data))
     assert times == [kind] * 2  # the second one is this test's
     assert len([*folder.iterdir()]) == 1
 
@@ -83,7 +97,7 @@ def test_what_is_refused_is_not_kept(folder: Path) -> None:
     data = (path("qwen") / "tokenizer.json").read_bytes().replace(b'"BPE"', b'"Unigram"')
     for _ in range(2):
         with pytest.raises(VocabularyError, match="Unigram"):
-            proved(data, lambda: _parse(data, "here"))
+            proved(data, partial(_parse, "here"))
     assert not folder.exists()
 
 
@@ -130,3 +144,38 @@ def test_a_small_file_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     proved(data, read)
     read_vocabulary(path("qwen"))
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_file_that_is_altered_meanwhile_is_not_kept(folder: Path, tmp_path: Path) -> None:
+    (file := tmp_path / "tokenizer.json").write_bytes(b"old")
+    before = module.digest_of(file)
+
+    def make(data: bytes) -> bytes:
+        return data
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "digest_of", lambda _: before)
+        file.write_bytes(b"newer")
+        assert cached("kind", file, make) == b"newer"
+    assert not folder.exists()
+    assert cached("kind", file, make) == b"newer"
+    assert cached("kind", file, lambda _: b"not called") == b"newer"
+    assert cached("another", file, lambda _: b"called") == b"called"
+    file.write_bytes(b"changed")
+    assert cached("kind", file, make) == b"changed"
+
+
+def test_added_tokens_are_read_once(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    file.write_text('{"added_tokens": [{"id": 7, "content": "<a>", "special": true}], "model": {}}')
+    tokens = added_tokens(tmp_path)
+    assert tokens == [{"id": 7, "content": "<a>"}]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "_added_tokens", lambda _: [])
+        assert added_tokens(tmp_path) == tokens
+        file.write_text('{"added_tokens": []}')
+        assert added_tokens(tmp_path) == []
+    file.write_text('{"added_tokens": [{"id"')
+    for _ in range(2):
+        with pytest.raises(UsageError, match="added_tokens must be"):
+            added_tokens(tmp_path)
