@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Ids = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     EncodeBatch = Callable[[list[str]], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
+# White space by Unicode, which is what the library drops; U+001C to U+001F are none.
+_SPACES = "".join(map(chr, range(0x2000, 0x200B)))
+_BLANKS = f"\t\n\v\f\r \x85\xa0\u1680{_SPACES}\u2028\u2029\u202f\u205f\u3000"
 _BY_ASCII = re.compile(r"[\x00-\x7f][^\x00-\x7f]*|[^\x00-\x7f]+")
 
 
@@ -117,26 +120,32 @@ class RenderingEncoder:
         """Returns the parts of a rendering: texts between special tokens. Raises ValueError."""
         text, at, parts, whole, origins = aligned.text, 0, list[Any](), "", list[int]()
         text.encode()  # raises for a lone surrogate
+        strips, after = self.vocabulary.strips, False
         composes = self.vocabulary.composed and not is_normalized("NFC", text)
+        alters = composes or bool(strips)
         for tag in self._tags_in(aligned):
             start, end = tag.span() if tag else (len(text), len(text))
-            run = text[at:start]
+            run = text[at:start].lstrip(_BLANKS) if after else text[at:start]
+            places: Sequence[int] = range(start - len(run), start)
+            before, after = strips.get(tag[0], (False, False)) if tag else (False, False)
+            run = run.rstrip(_BLANKS) if before else run
             if absent := self._lacks and self._lacks.intersection(run.encode()):
                 raise ValueError(f"the vocabulary has no token for the byte {min(absent):#04x}")
             if composes:
-                run, places = _composed(run, at)
-                origins += [*places, *range(start, end)]
+                run, places = _composed(run, places[0] if run else start)
+            if alters:
+                origins += [*places[: len(run)], *range(start, end)]
                 whole += run + text[start:end]
             if not at and run and self.vocabulary.leads:
                 raise ValueError(
                     "the template begins with text, before which the tokenizer puts a space; "
                     "begin it with a special token"
                 )
-            if tag and (why := self.vocabulary.unfit.get(tag[0])):
+            if tag and tag[0] not in strips and (why := self.vocabulary.unfit.get(tag[0])):
                 raise ValueError(f"the special token {tag[0]!r} {why}")
             parts += [run, self.vocabulary.special[tag[0]]] if tag else [run]
             at = end
-        return _Parts(parts, whole, origins) if composes else _Parts(parts, text, None)
+        return _Parts(parts, whole, origins) if alters else _Parts(parts, text, None)
 
     def _tags_in(self, aligned: Aligned) -> Iterator[re.Match[str] | None]:
         """Yields the special tokens that the template writes, and None for the end."""

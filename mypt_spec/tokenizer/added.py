@@ -27,13 +27,15 @@ class Added(NamedTuple):
     """The added tokens of a file: `special` and `text` with their ids, in two passes.
 
     `anywhere` are special tokens that the library finds anywhere, and leaves what is around them.
-    `unfit` says of tokens why they cannot be tags of a format.
+    `unfit` says of tokens why they cannot be tags of a format. `strips` are the special tokens that
+    the library finds anywhere, with whether it drops white space before and after them.
     """
 
     special: dict[str, int]
     anywhere: tuple[str, ...]
     text: tuple[dict[str, int], dict[str, int]]
     unfit: dict[str, str]
+    strips: dict[str, tuple[bool, bool]]
 
     @property
     def texts(self) -> dict[str, int]:
@@ -80,6 +82,7 @@ def read_added(
     first: dict[str, int] = {}
     then: dict[str, int] = {}
     unfit: dict[str, str] = {}
+    strips: dict[str, tuple[bool, bool]] = {}
     for row in rows:
         content, i = str(row["content"]), int(row["id"])
         around = [flag for flag in _AROUND if row.get(flag)]
@@ -91,6 +94,8 @@ def read_added(
         is_listed = content in vocab
         if row.get("special", True) or (_TAG.fullmatch(content) and not is_listed):
             special[content] = i
+            if around and "single_word" not in around:
+                strips[content] = "lstrip" in around, "rstrip" in around
             continue
         if is_listed and SPACE_SIGN in content:  # found in a text that has the sign itself
             continue
@@ -103,4 +108,4 @@ def read_added(
         unfit[content] = "is not a special token in it, so text becomes it; make it special"
         (then if row.get("normalized", True) else first)[content] = i
     anywhere = tuple(tag for tag in special if tag and tag not in unfit)
-    return Added(special, anywhere, (first, then), unfit)
+    return Added(special, anywhere, (first, then), unfit, strips)

@@ -75,7 +75,7 @@ def from_tokenizer_json(content: dict[str, Any], path: str) -> Vocabulary:
         raise VocabularyError(f"{path}: is not a complete tokenizer.json: {error!r}") from None
     except ValueError as error:
         raise VocabularyError(f"{path}: {error}") from None
-    return replace(vocabulary, unfit=added.unfit)
+    return replace(vocabulary, unfit=added.unfit, strips=added.strips)
 
 
 def _spaces(content: dict[str, Any]) -> Spaces | None:

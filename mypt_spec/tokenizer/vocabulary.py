@@ -55,7 +55,8 @@ class Vocabulary:
     the order of `ranks` decides, and only whole characters are joined. `special` are
     the vocabulary's own special tokens with their ids. `patterns` cut text, one after another.
     `file` and `data` are the name and the bytes of a copy, of which `sha256` is the digest; `name`
-    is made of that. `unfit` says of tokens why they cannot be tags of a format, `composed` whether
+    is made of that. `unfit` says of tokens why they cannot be tags of a format, `strips` of special
+    tokens whether its own tokenizer drops white space before and after them, `composed` whether
     text is encoded in NFC, and `leads` whether its own tokenizer puts a space before an input that
     begins with text.
     """
@@ -69,6 +70,7 @@ class Vocabulary:
     patterns: Patterns
     ids: IdSet
     unfit: Mapping[str, str] = field(default_factory=dict)
+    strips: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
     composed: bool = False
     by_character: bool = False
     leads: bool = False
@@ -182,7 +184,7 @@ def _vocabulary(
         raise ValueError(f"gives one id to two tokens {', '.join(twice[:3])}".rstrip())
     digest = hashlib.sha256(data).hexdigest()
     name = f"{'ranks' if file == FILE else 'vocabulary'}-{digest[:16]}"
-    return Vocabulary(name, digest, ranks, data, file, special, patterns, ids, {}, **flags)
+    return Vocabulary(name, digest, ranks, data, file, special, patterns, ids, {}, {}, **flags)
 
 
 def _lacking(ranks: dict[bytes, int]) -> bytes:
