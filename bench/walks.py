@@ -52,6 +52,7 @@ READERS = {
     "llama3.1": (("llama3", ""), ("llama3_json", ""), "llama"),
     "glm4.5": (("glm45", "glm45"), ("glm45", "glm45"), ""),
     "glm5": (("glm47", "glm45"), ("glm47", "glm45"), "glm_4_7"),
+    "glm5.1": (("glm47", "glm45"), ("glm47", "glm45"), "glm_4_7"),
     "glm5.2": (("glm47", "glm45"), ("glm47", "glm45"), "glm_4_7"),
     "gemma4": (("gemma4", "gemma4"), ("gemma4", "gemma4"), ""),
     "gemma4-26b": (("gemma4", "gemma4"), ("gemma4", "gemma4"), ""),

