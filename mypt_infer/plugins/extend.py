@@ -44,9 +44,9 @@ def extend(
 
     An answer that was cut is ended as the format ends it. A mark that ends a conversation for good
     is replaced by what the format writes where it goes on. A result is that of the call with its
-    id, else of the next one. `options` are those of the format's template. Raises ValueError for
-    ids out of place, for an answer that was cut inside a call, and for messages that cannot come
-    next, such as results in another order than their calls, if the format has no ids.
+    id, else of the next one that has its name, else of the next one. `options` are those of the
+    format's template. Raises ValueError for ids out of place, for an answer that was cut inside a
+    call, and for messages that cannot come next.
 
     >>> import mypt_spec
     >>> d = mypt_spec.dialect("chatml")

@@ -42,6 +42,7 @@ class Adapter(ABC):
 
     SCHEMA: RecordSchema
     system = SystemText()
+    ordered = False  # whether results have no ids, and so come in the order of their calls
     quoted = False  # whether results, which are texts in records, are JSON strings in the text
 
     @abstractmethod

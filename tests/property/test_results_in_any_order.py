@@ -1,8 +1,8 @@
 """Results of calls after ids that are there: what a prompt of all messages is, or no prompt either.
 
 Results come in any order, and not of all calls. A result may have the id of its call, which only
-some formats write, and the name of its tool. Where results are in another order than their calls
-and the format has no ids, the conversation is refused, whichever way it comes.
+some formats write, and the name of its tool. A format without ids has results in the order of their
+calls: those that name their calls are sorted, others are refused.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import cache
 from itertools import permutations
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -95,7 +96,8 @@ def test_a_prompt_is_that_of_all_messages(
     if known is None:
         return
     counts = counting(prompter(name).dialect.table) is not None
-    if counts and with_ids and not named and numbers != (*range(len(numbers)),):
+    ordered = prompter(name).dialect.adapter.ordered
+    if (counts or ordered) and with_ids and not named and numbers != (*range(len(numbers)),):
         return  # the text has no ids but its own: only their order says whose results these are
     messages, both = known
     following = [
@@ -110,3 +112,36 @@ def test_a_prompt_is_that_of_all_messages(
     out = ids_or_none(lambda: extend(prompter(name), ids, following))
     if whole is not None or (named and with_ids):  # the text has ids, or no text of the format has
         assert out == whole
+
+
+@pytest.mark.parametrize("name", ["qwen3", "glm4.5", "mistral-v13", "kimi-k2"])
+def test_results_that_name_their_calls_are_sorted_where_a_format_has_no_ids(name: str) -> None:
+    made = prompter(name)
+    begun = [user("Hi"), assistant("", tool_calls=CALLS)]
+    results = [tool(str(n)) | {"tool_call_id": f"call_{n}aaa"} for n in (2, 0, 1)]
+    ids = made.prompt([*begun, *results], TOOLS).ids
+    in_order = made.prompt([*begun, *results[1:], results[0]], TOOLS).ids
+    assert (ids == in_order) == made.dialect.adapter.ordered
+    sources = made.episode([*begun, *results], TOOLS)[2]
+    texts = [[*begun, *results][int(old.split("/")[2])]["content"] for old in sources.values()]
+    if made.dialect.adapter.ordered:
+        assert [text for text in texts if text in "012" and text] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("ident", "problem"),
+    [(None, r"\[4\]\..*no open call has the id"), ("other", r"\[3\]\..*no open call has the id")],
+)
+def test_results_are_not_sorted_where_one_names_no_call(ident: str | None, problem: str) -> None:
+    results = [tool(str(n)) | {"tool_call_id": f"call_{n}aaa"} for n in (2, 0)]
+    results.insert(1, tool("1") | ({"tool_call_id": ident} if ident else {}))
+    messages = [user("Hi"), assistant("", tool_calls=CALLS), *results]
+    with pytest.raises(ValueError, match=problem):
+        prompter("qwen3").prompt(messages, TOOLS)
+
+
+def test_what_is_wrong_in_a_sorted_result_has_the_number_of_the_client() -> None:
+    results = [tool(str(n)) | {"tool_call_id": f"call_{n}aaa"} for n in (1, 0)]
+    results[1]["more"] = 1
+    with pytest.raises(ValueError, match=r"^messages\[3\].more: "):
+        prompter("qwen3").prompt([user("Hi"), assistant("", tool_calls=CALLS[:2]), *results], TOOLS)

@@ -8,6 +8,7 @@ the format does not declare are left out of the text, where the decoder binds ca
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from mypt_convert.bridges import chat
@@ -102,6 +103,9 @@ class Prompter:
         has_system_alone = "system" in kinds and "developer" not in kinds
         if has_system_alone and isinstance(first, dict) and first.get("role") == "developer":
             spoken[0] = {**first, "role": "system"}
+        order = _order(spoken) if self.dialect.adapter.ordered else [*range(len(spoken))]
+        places = {f"/messages/{new}": f"/messages/{old}" for new, old in enumerate(order)}
+        spoken = [spoken[number] for number in order]
         record: dict[str, Any] = {"messages": spoken} | ({"tools": list(tools)} if tools else {})
         record |= {KEY: options} if options else {}
         source_chat = read_chat(record, _SHAPE)
@@ -109,7 +113,8 @@ class Prompter:
         if conversation is not None:
             for finding in chat.unknown(parsed, frozenset({KEY})):
                 key = finding.pointer.rpartition("/")[2]
-                raise _refused(f"{self.dialect.name} has no place for {key!r}", finding.pointer)
+                problem = f"{self.dialect.name} has no place for {key!r}"
+                raise _refused(problem, _at(finding.pointer, places))
         out, findings = self._convert.outcome(record, source_chat)
         episode = out.episode
         for finding in findings:
@@ -119,10 +124,10 @@ class Prompter:
             if finding.code == _UNKNOWN:
                 raise ApiError(f"{finding.message}; {finding.help}", param=KEY, code=finding.code)
             if finding.code == _LOST or finding.severity == "error" or episode is None:
-                raise _refused(finding.message, finding.pointer, finding.code)
+                raise _refused(finding.message, _at(finding.pointer, places), finding.code)
         if episode is None:
             raise ApiError("the messages cannot be read", param="messages")
-        return episode, parsed, out.sources
+        return episode, parsed, {new: _at(old, places) for new, old in out.sources.items()}
 
     def ids(self, episode: Episode, parsed: Chat, sources: Mapping[str, str]) -> list[int]:
         """Returns ids that end where the model is to go on, of what `episode` has returned.
@@ -159,6 +164,30 @@ def state_after(dialect: Dialect, events: Iterable[Event]) -> int:
     for event in events:
         state = dialect.automaton.steps[state].get(event.terminal, state)
     return state
+
+
+def _order(messages: Sequence[Any]) -> list[int]:
+    """Returns the numbers of messages, with results that all name their calls in the order of these
+    calls: a format without ids tells them by their order.
+    """
+    out, ids = list[int](), list[str]()
+    plain = [message if isinstance(message, dict) else {} for message in messages]
+    for role, run in groupby(range(len(plain)), lambda number: plain[number].get("role")):
+        numbers = [*run]
+        named = [plain[number].get("tool_call_id") for number in numbers]
+        if role == "tool" and all(name in ids for name in named):
+            numbers.sort(key=lambda number: ids.index(plain[number]["tool_call_id"]))
+        out += numbers
+        calls = plain[numbers[-1]].get("tool_calls")
+        objects = [c for c in calls if isinstance(c, dict)] if isinstance(calls, list) else []
+        ids = [call["id"] for call in objects if isinstance(call.get("id"), str)]
+    return out
+
+
+def _at(pointer: str, places: Mapping[str, str]) -> str:
+    """Returns a pointer into sorted messages as one into those of the client."""
+    message = _MESSAGE.match(pointer)
+    return places.get(message[0], message[0]) + pointer[message.end() :] if message else pointer
 
 
 def _refused(message: str, pointer: str, code: str | None = None) -> ApiError:
