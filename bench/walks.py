@@ -62,6 +62,10 @@ READERS = {
     "minimax-m2.1": (("minimax-m2", "minimax"), ("minimax_m2", "minimax_m2"), "minimax"),
     "minimax-m2.5": (("minimax-m2", "minimax"), ("minimax_m2", "minimax_m2"), "minimax"),
     "minimax-m2.7": (("minimax-m2", "minimax"), ("minimax_m2", "minimax_m2"), "minimax"),
+    "deepseek-r1-0528": (
+        *(("deepseekv3", "deepseek-r1"), ("deepseek_v3", "deepseek_r1")),
+        "deepseek_r1",
+    ),
     "deepseek-v3.1": (("deepseekv31", ""), ("deepseek_v31", ""), "deepseek_v3_1"),
     "deepseek-v3.2": (
         *(("deepseekv32", "deepseek-v3"), ("deepseek_v32", "deepseek_v3")),

