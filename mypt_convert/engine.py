@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from mypt_convert.bridges import bridge_of, chat
-from mypt_convert.bridges.steps import IDENTITY, IDS, Bridge, Conversation, Step
+from mypt_convert.bridges.steps import IDENTITY, IDS, TURN, Bridge, Conversation, Step
 from mypt_convert.compare import Loss, align, beside, leaves, same
 from mypt_convert.metadata import in_the_way, metadata_pointers, renamed, with_source_names
 from mypt_records.chat import Chat
@@ -127,10 +127,10 @@ class Converter:
         out = replace(out, losses=lost, metadata=metadata_pointers(findings, lost))
         if out.record is not None:
             return out
-        first, *others = map(with_help, out.findings)
-        if self._unprompted(conversation, losses, out):
-            first = replace(first, message=f"{first.message}; --system gives it one")
-        return replace(out, findings=(first, *others))
+        codes = self._unprompted(conversation, losses, out)
+        hints = ["; --system gives it one" * (f.code in codes) for f in out.findings]
+        items = zip(map(with_help, out.findings), hints, strict=True)
+        return replace(out, findings=tuple(replace(f, message=f.message + h) for f, h in items))
 
     def read(self, value: Any, source_chat: Chat) -> tuple[Episode | None, list[Finding]]:
         """Returns the Episode of the new record, if any, and findings; see `outcome`."""
@@ -150,15 +150,12 @@ class Converter:
         if conversation is None:
             return Converted(None), findings
         out = self._converted(conversation, losses, self.system)
-        if out.record is None and self._unprompted(conversation, losses, out):
+        if out.record is None and (codes := self._unprompted(conversation, losses, out)):
             advice = SHAPES[self.source].PROMPT
             hint = "; or ".join(filter(None, ["--system TEXT gives it one", advice]))
-            first, *others = out.findings
-            out = replace(out, findings=(replace(first, help=hint), *others))
-        extra = [
-            Finding("MYP114", f"{_loss_key(loss)}: {loss.reason}", loss.pointer)
-            for loss in with_source_names(out.losses, findings)
-        ]
+            hinted = [replace(f, help=hint) if f.code in codes else f for f in out.findings]
+            out = replace(out, findings=tuple(hinted))
+        extra = [_lost(loss) for loss in with_source_names(out.losses, findings)]
         # Options of a template are an unknown key of the target.
         message = f'"{OPTIONS}" has no effect: {self.target.name} has no options'
         extra += [
@@ -169,12 +166,12 @@ class Converter:
         items = chat.placed([*out.findings, *out.remarks, *extra], value, source_chat, kinds)
         return out, items
 
-    def _unprompted(self, conversation: Conversation, losses: list[Loss], out: Converted) -> bool:
-        """Returns whether a refused record lacks a system prompt."""
+    def _unprompted(self, source: Conversation, losses: list[Loss], out: Converted) -> set[str]:
+        """Returns the rules that refuse a record only because it lacks a system prompt."""
         if self.system is not None:
-            return False
-        prompted = self._converted(conversation, losses, "S")
-        return out.findings[0].code not in {finding.code for finding in prompted.findings}
+            return set()
+        prompted = self._converted(source, losses, "S")
+        return {f.code for f in out.findings} - {finding.code for finding in prompted.findings}
 
     def _converted(
         self, conversation: Conversation, losses: list[Loss], system: str | None
@@ -193,10 +190,15 @@ class Converter:
         errors = [f for f in _against(self.checker, findings, ("error",)) if f.severity == "error"]
         there = self.bridge.steps(built, self.target.table).steps if findings else ()
         if episode is None or errors:
-            why = f"{self.target.name} has no place for it"
             unfit = [s for s in conversation.steps if s.kind not in self.bridge.KINDS]
-            losses += [Loss(step.kind, step.at, why) for step in unfit]
-            return Converted(None, tuple(losses), tuple(self._blame(errors, conversation, there)))
+            faults = tuple(self._blame(errors, conversation, there))
+            if unfit:  # errors that an answer in their place takes away are consequences
+                codes = {fault.code for fault in faults}
+                rest = self._converted(self._answered(conversation), losses, system).findings
+                faults = tuple(fault for fault in rest if fault.code in codes)
+            why = f"{self.target.name} has no place for it"
+            causes = [_lost(Loss(step.kind, step.at, why)) for step in unfit]
+            return Converted(None, tuple(losses), (*causes, *faults))
         remarks = tuple(self._blame(findings, conversation, there))
         try:
             written, read_back = self.target.canonical(episode, built)
@@ -212,6 +214,16 @@ class Converter:
         losses += changed
         lost = tuple(losses)
         return Converted(written, lost, (), (), remarks, named, read_back, sources)
+
+    def _answered(self, conversation: Conversation) -> Conversation:
+        """Returns a conversation with an answer where the model writes what has no place."""
+        steps = [Step("system", "")]
+        for step, after in itertools.zip_longest(conversation.steps, conversation.steps[1:]):
+            if step.kind in self.bridge.KINDS:
+                steps.append(step)
+            elif step.kind not in TURN and "text" not in (steps[-1].kind, after and after.kind):
+                steps.append(Step("text", "x", at=step.at))
+        return replace(conversation, steps=tuple(steps[1:]))
 
     def _fit(
         self, conversation: Conversation, system: str | None
@@ -351,6 +363,10 @@ def _loss_key(loss: Loss) -> str:
     """Returns what the record itself calls what is lost: `reasoning_content`, not a thought."""
     key = (loss.pointer.split("/") + [""] * 4)[3]
     return key if key in (*THOUGHTS, "tool_calls", "function_call") else loss.field
+
+
+def _lost(loss: Loss) -> Finding:
+    return Finding("MYP114", f"{_loss_key(loss)}: {loss.reason}", loss.pointer)
 
 
 def _against(judge: Judge, findings: Iterable[Finding], counting: Sequence[str]) -> list[Finding]:

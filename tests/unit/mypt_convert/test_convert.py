@@ -507,3 +507,16 @@ def test_results_without_ids_are_of_the_calls_in_order() -> None:
     out = Converter("openai", "qwen3").record(record)
     assert out.record is not None, out.findings
     assert [m.get("content") for m in out.record["messages"]][2:4] == ["one", "two"]
+
+
+def test_what_the_target_has_no_place_for_is_the_reason() -> None:
+    """Not what the record lacks because of it: an answer would be invented."""
+    ends_with_calls = chat(USER, calls(call("t", {"q": 1})))
+    for record in (ends_with_calls, chat(*ends_with_calls["messages"], USER, ANSWER)):
+        (finding,) = Converter("openai", "chatml").record(record).findings
+        assert finding.code == "MYP114"
+        assert finding.message == "tool_calls: chatml has no place for it"
+        assert finding.pointer == "/messages/1/tool_calls/0/function/arguments"
+    unanswered = chat(*ends_with_calls["messages"], USER, ANSWER, USER)
+    out = Converter("openai", "chatml").record(unanswered)
+    assert [f.code for f in out.findings] == ["MYP114", "MYP218"]
