@@ -59,6 +59,8 @@ def pieces(
     read_blocks = blocks if kind == "generation" else record_blocks
     last: Block | None = None
     for block in read_blocks(source, block_size=BLOCK, max_line=MAX_LINE, start=start, end=end):
+        if block.data == b"\0" and last and last.data.endswith(b"\0\n"):
+            continue  # half of the last line end in UTF-16, little-endian
         yield partial(checked, fast, block, base + block.first_row, source.path, kind)
         last = block
     if end is None:

@@ -538,10 +538,9 @@ def test_utf_16_is_called_so(lint: Linter, encoding: str) -> None:
     data = (record(USER, ANSWER).decode() * 3 + '{"more": "名前"}\n').encode(encoding)
     status, findings, _ = lint.of(data)
     assert status == 1
-    assert {(f["code"], f["message"]) for f in findings} == {
+    assert [(f["code"], f["message"]) for f in findings] == [
         ("MYP002", "the line is UTF-16, expected UTF-8")
-    }
-    assert len(findings) in (4, 5), "little-endian ends in half a line"
+    ] * 4, "the last byte of little-endian is no line"
     assert main(["--fix-only", str(path)]) == 0
     assert path.read_bytes() == data
 
