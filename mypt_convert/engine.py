@@ -416,9 +416,8 @@ def reader(
         source_chat = read_chat(value, name)
         conversation, findings, losses = _chat_steps(value, source_chat, name, takes, kinds)
         left_out = [f for f in source_chat.findings if f.code in _LEFT_OUT]
-        return conversation, findings, [
-            *losses, *(Loss(f.name, f.pointer, f.message) for f in left_out),
-        ]  # fmt: skip
+        losses += [Loss(f.name, f.pointer, f.message) for f in left_out]
+        return conversation, findings, losses
 
     return of_shape
 
