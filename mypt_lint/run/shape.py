@@ -134,7 +134,7 @@ def shape_note(shape: str, dialect: str) -> str:
     """Returns the detected shape and the option that chooses it; `dialect` is empty for none."""
     if dialect:
         return f"{about(shape)}; checked as {dialect}; use --records {shape} to choose this shape"
-    how = "checked without a format; use --dialect NAME to check them as one"
+    how = "checked without a format; use --dialect NAME or --model DIR to check them in one"
     if shape == "text":
         how = "each is checked as the format of its tags; use --dialect NAME to check them as one"
     return f"{about(shape)}; {how}"

@@ -34,7 +34,7 @@ from tests.support.shapes import RECORDS
 
 OPENAI, NATIVE = chat(), native()
 GPT = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello."}]}
-PLAIN = "checked without a format; use --dialect NAME to check them as one"
+PLAIN = "checked without a format; use --dialect NAME or --model DIR to check them in one"
 pytestmark = pytest.mark.usefixtures("folder")
 
 
