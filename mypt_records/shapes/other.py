@@ -14,8 +14,8 @@ ABOUT = "records of a shape that is not read"
 PROMPT = ""
 TOP: frozenset[str] = frozenset()
 _READABLE = (
-    "messages; conversations; instruction and output; prompt and completion; chosen and rejected; "
-    "text; requests to servers, and traces of agents (--help, --records)"
+    "or in another shape: conversations; instruction and output; prompt and completion; chosen "
+    "and rejected; text; requests to servers, and traces of agents (--help, --records)"
 )
 _AS_MESSAGES = '{"messages": [{"role": "user", "content": "..."}, ...]}'
 _TABLE = load(Path(__file__).with_suffix(".toml"))
@@ -42,7 +42,7 @@ def fit(record: dict[str, Any]) -> int:
 
 def read(record: dict[str, Any]) -> Chat:
     """Returns a chat without messages, which says what the record is. Never raises."""
-    unknown = _unknown(record), _renaming(record) or f"what is read: {_READABLE}"
+    unknown = _unknown(record), _renaming(record) or f"write each as {_AS_MESSAGES}, {_READABLE}"
     if isinstance(record.get("role"), str) and {"content", "tool_calls"} & record.keys():
         unknown = (
             "messages by themselves are not read",

@@ -57,7 +57,10 @@ def test_each_shape_has_records() -> None:
     [
         (("Question", "answer"), 'rename "Question" to "question"'),
         (("instruction", "input", "Answers"), '"input" to "question" and "Answers" to "answer"'),
-        (("instruction", "input", "output_1"), "what is read: messages; "),
+        (
+            ("instruction", "input", "output_1"),
+            'write each as {"messages": [{"role": "user", "content": "..."}, ...]}, or in another shape: ',
+        ),
     ],
 )
 def test_advice_for_columns_names_only_those_to_change(keys: tuple[str, ...], advice: str) -> None:
