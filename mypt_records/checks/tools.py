@@ -172,7 +172,8 @@ def _foreign_types(foreign: list[tuple[str, JsonValue, Places]]) -> Finding:
     names = [kind for _, _, places in foreign for _, kind in places]
     message = f"types of other languages in {subject}{others}, read {type_notes(names)}"
     title = "write the types of JSON Schema"
-    finding = located("MYP128", message, schema, types[0][0], hint=title)
+    hint = title + '; leave "type" out for any value' * ("" in map(json_type, names))
+    finding = located("MYP128", message, schema, types[0][0], hint=hint)
     # Schemas in a JSON text may share it, and a text has one fix at a time.
     fixes = [
         within(source, [(at, json_type(kind)) for at, kind in places], title)

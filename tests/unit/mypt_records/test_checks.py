@@ -83,7 +83,7 @@ def test_arguments_in_a_text_are_placed_at_the_text() -> None:
         ({"properties": {"a": {"type": "float"}}}, "/properties/a/type", "write the types of JSON Schema"),
         ({"properties": {"a": {"type": "str, optional"}}}, "/properties/a/type", 'write "type": "string", and leave the name out of "required"'),
         ({"items": {"type": ["str", "null"]}}, "/items/type/0", "write the types of JSON Schema"),
-        ({"type": "any"}, "/type", "write the types of JSON Schema"),
+        ({"type": "any"}, "/type", 'write the types of JSON Schema; leave "type" out for any value'),
         ({"type": "banana"}, "/type", "types are string, integer"),
         ({"properties": {"a": {"type": "string", "required": True}}}, "/properties/a/required", "not a mark of a single property"),
         ({"properties": {"a": {}, "required": ["a"]}}, "/properties/required", "beside"),
