@@ -73,13 +73,15 @@ class Chat(NamedTuple):
     """The templates of the episodes that chats become, and the paths of the values of all.
 
     `blocks` has for each path what changes the text there, if anything. `counts` is what the
-    history made of each, but for tokens; empty where all is kept.
+    history made of each, but for tokens; empty where all is kept. `plain`: all values are contents
+    as they are, in their order.
     """
 
     templates: list[Template]
     paths: tuple[Path, ...] = ()
     blocks: Sequence[Terminal | None] = ()
     counts: Sequence[Counter[str]] = ()
+    plain: bool = False
 
 
 class ChatTemplates:
@@ -149,6 +151,8 @@ class ChatTemplates:
             if chat is None:
                 return None
             self.chats.keep(keys, chat, size + sum(len(t.lengths) for t in chat.templates))
+        if chat.plain and len(chat.paths) == len(parts.texts):
+            return chat, parts.texts
         return chat, self._values(parts.record, chat.paths, chat.blocks)
 
     def _blocks(self, record: dict[str, Any], paths: Iterable[Path]) -> list[Terminal | None]:
@@ -194,7 +198,10 @@ class ChatTemplates:
             numbers = [paths.setdefault(path, len(paths)) for path in part.paths]
             templates.append(renumbered(part.template, numbers))
         counts = [self._counts(one) for one in episodes]
-        return Chat(templates, tuple(paths), self._blocks(record, paths), counts)
+        blocks = self._blocks(record, paths)
+        contents = sorted(path for path in paths if path[1:] == ("content",))
+        plain = contents == [*paths] and not any(blocks)
+        return Chat(templates, tuple(paths), blocks, counts, plain)
 
     def _episode(
         self,
