@@ -228,7 +228,7 @@ class AdapterScan:
             strip = (lambda text: text.lstrip("\n")) if self.lines else str.strip
             doubtful += [i for i, text in enumerate(texts) if text != strip(text)]
         joined = TextBytes(texts) if self.chats is not None else None
-        self.quotes_in_texts = joined.data.count(b'"') if joined and not splits.more else -1
+        self.quotes_in_texts = -1 if splits.more else "".join(texts).count('"')
         doubtful += self.texts.doubtful(texts, joined)
         if self.strips:
             cores = [(i, core) for i, text in enumerate(texts) if (core := text.strip()) != text]

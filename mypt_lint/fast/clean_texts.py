@@ -16,7 +16,7 @@ from mypt_lint.check.checker import Checker
 from mypt_records.prefilter import TextBytes, TextFilter
 from mypt_spec.adapters.base import Reader
 from mypt_spec.automaton import Automaton
-from mypt_spec.damage.cut_tags import fragment, inner_tags, signs
+from mypt_spec.damage.cut_tags import fragment, fragment_spots, inner_tags, signs
 from mypt_spec.damage.near_miss import literal_finders, sieve, spots
 from mypt_spec.damage.untagged import is_body
 from mypt_spec.episode import Place
@@ -48,7 +48,8 @@ class CleanTexts:
         edges = {text for text in (*self.ends, *self.begins) if not any(c in text for c in first)}
         edges |= {"{"} if table.untagged else set()
         first |= {""} if table.composed or table.spaced else set()
-        self.first, self.first_in_json = tuple(sorted(first | edges)), tuple(sorted(first))
+        self.first = ("",) if "" in first else tuple(sorted(first | edges))
+        self.first_in_json = tuple(sorted(first))
         self.sieve = sieve(table, {*self.ends, *self.begins, *edges})
         self.sieve_of_json = sieve(table)
         self.is_sieved = not ("" in first or self.cut_tags)  # each text that is not clean is in it
@@ -81,7 +82,7 @@ class CleanTexts:
         if not near:
             return []
         order, texts, numbers = [*near], [*near.values()], set[int]()
-        every = "\n".join(texts)
+        every, ends = "\n".join(texts), [*accumulate([len(text) + 1 for text in texts])]
         for test, edges in ((str.endswith, self.ends), (str.startswith, self.begins)):
             if any(edge in every for edge in edges):
                 numbers.update([i for i, text in enumerate(texts) if test(text, edges)])
@@ -90,11 +91,9 @@ class CleanTexts:
                 if is_body(text, self.table) or rewrites(self.table, text):
                     numbers.add(i)
         if self.cut_tags:
-            cuts = [fragment(text, self.cut_tags) for text in texts]
-            numbers.update(i for i, cut in enumerate(cuts) if cut is not None)
-        if places := [*spots(every, self.finders, self.table)]:
-            ends = [*accumulate(len(text) + 1 for text in texts)]
-            numbers.update(bisect_right(ends, at) for at in places)
+            cut = {bisect_right(ends, at) for at in fragment_spots(every, self.cut_tags)}
+            numbers.update(i for i in cut if fragment(texts[i], self.cut_tags) is not None)
+        numbers.update(bisect_right(ends, at) for at in spots(every, self.finders, self.table))
         return sorted([order[number] for number in numbers])
 
     def are_clean_in(self, encoded: bytes | bytearray, value: Callable[[], Any]) -> bool:

@@ -16,7 +16,7 @@ repair gets one. Implements section 6 of grammar/praxis/SPEC.md.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -246,6 +246,20 @@ def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int
         return None
     first = min(matches, key=re.Match.start)
     return *first.span(), tags[int((first.lastgroup or "t0")[1:])]
+
+
+def fragment_spots(text: str, tags: tuple[str, ...]) -> Iterator[int]:
+    """Yields where joined texts have what is in each piece that `fragment` finds in one of them."""
+    return (match.start() for regex in _spots(tags) for match in regex.finditer(text))
+
+
+@lru_cache(maxsize=32)
+def _spots(tags: tuple[str, ...]) -> list[re.Pattern[str]]:
+    """Returns patterns of the first and of the last character of cut tags, by what is beside it."""
+    complete = [t for t in tags if t.startswith("<") and t.endswith(">")]
+    begun = {re.escape(t[1 : min(_SHORTEST, len(t) - 1)]) for t in complete}
+    ended = {re.escape(t[2:]) for t in complete if t.startswith("</")}
+    return [re.compile(f"<(?={'|'.join(begun)})"), *(re.compile(f">(?<={e})") for e in ended)]
 
 
 def signs(tags: tuple[str, ...]) -> frozenset[str]:

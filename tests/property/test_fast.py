@@ -6,8 +6,10 @@ And clean lines it does call clean.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from contextlib import suppress
 from functools import cache
+from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -25,6 +27,7 @@ from mypt_records.prefilter import TextBytes
 from mypt_spec import Limits
 from mypt_spec.adapters.message_splitter import MessageSplitter, unescaped_quotes
 from mypt_spec.adapters.splitter import splitter
+from mypt_spec.damage.cut_tags import fragment, fragment_spots
 from mypt_spec.damage.near_miss import near_miss, sieve
 from tests.support.build import assistant, call, chat, function, lines, system, tool, user
 from tests.support.examples import examples
@@ -269,6 +272,22 @@ def test_no_tag_begins_otherwise(name: str, data: st.DataObject) -> None:
         for form in (text, json.dumps(text, ensure_ascii=False)):
             encoded = form.encode("utf-8", "surrogatepass").lower()
             assert any(regex.search(encoded) for regex in sieve(table))
+
+
+@pytest.mark.parametrize(
+    "tags", [("<tin>", "</tin>"), ("<a>", "</a>", "</>", "<a>\n</b>"), ("[x]",)]
+)
+def test_joined_texts_have_a_spot_in_each_text_with_a_cut_tag(tags: tuple[str, ...]) -> None:
+    cut = [f"{lead}{tag[a:b]}{end}" for tag in tags for a in range(3) for b in range(1, len(tag) + 1)
+           for lead in ("", "x ", "é") for end in ("", " \n", " y", "-")]  # fmt: skip
+    texts = [text for one in cut for text in (one, "a <b> c > d")]
+    spots = [*fragment_spots("\n".join(texts), tags)]
+    ends = [*accumulate(len(text) + 1 for text in texts)]
+    torn = {i for i, text in enumerate(texts) if fragment(text, tags)}
+    assert torn <= {bisect_right(ends, at) for at in spots}
+    assert len(torn) > 20 or tags == ("[x]",)
+    if "<tin>" in tags:
+        assert {bisect_right(ends, at) for at in spots} <= set(range(0, len(texts), 2))
 
 
 @pytest.mark.parametrize("name", [*DIALECTS, "mistral-v1", "kimi-k2", "deepseek-v3.1", "gemma4"])

@@ -128,10 +128,11 @@ def test_a_line_that_may_have_too_many_tokens_is_left_to_the_checker() -> None:
     ]
 
 
-@pytest.mark.parametrize("formatless", [True, False])
-def test_quotes_in_texts_hide_no_key(formatless: bool) -> None:
+@pytest.mark.parametrize("formatless", [True, False, None])
+def test_quotes_in_texts_hide_no_key(formatless: bool | None) -> None:
     """A text with as many quotes as a key that the reader passes over: written so, they count."""
-    checker = Checker(mypt_spec.dialect("qwen3"), shape="openai", formatless=formatless)
+    shape = None if formatless is None else "openai"
+    checker = Checker(mypt_spec.dialect("qwen3"), shape=shape, formatless=bool(formatless))
     (plain,) = lines(chat(user("Say hi."), assistant("Well, hi.")))
     quoted = plain.replace(b"hi.", rb"\u0022hi\u0022 or \u0022yo\u0022.", 1)
     keyed = plain.replace(b'"content"', b'"odd": "y", "content"', 1)
