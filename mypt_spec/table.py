@@ -441,6 +441,7 @@ class TokenTable:
         return {
             name: len(text)
             for name, text in lead.items()
+            if text.strip() or not text
             for rest in [texts[name][len(text) :]]
             for others in [[other for n, other in texts.items() if n != name]]
             if any(s.startswith(rest) if text else s.strip() == rest.strip() for s in others)
