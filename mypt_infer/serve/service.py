@@ -176,16 +176,20 @@ class Service:
         """Returns the answers to a request of /v1/completions. Raises ApiError."""
         self.check_model(params.model)
         loop = asyncio.get_running_loop()
-        tools = Names(self._tools).tools(params.tools or ())
-        tool_names = [_name(tool, at) for at, tool in enumerate(tools)]
-        check_strict(tools)
-        choice = choice_of(None, tool_names, str)
-        recipe = Recipe(tools, choice, think=params.thoughts != 0)
-        ready = await self._ready(recipe, params)
         parsed = [
             await loop.run_in_executor(self._prompts, self._ids, one) for one in params.prompts
         ]
-        prompts = [prompt for prompt in parsed for _ in range(params.choices)]
+        bounds = [(params.tools or own, choice) for _, own, choice in parsed]
+        if any(bound != bounds[0] for bound in bounds):
+            problem = "the prompts have other tools or tool_choice: send each in its own request"
+            raise ApiError(problem, param="prompt")
+        tools = Names(self._tools if params.tools else ()).tools(bounds[0][0])
+        tool_names = [_name(tool, at) for at, tool in enumerate(tools)]
+        check_strict(tools)
+        choice = choice_of(bounds[0][1], tool_names, str)
+        recipe = Recipe(tools, choice, think=params.thoughts != 0)
+        ready = await self._ready(recipe, params)
+        prompts = [prompt for prompt, *_ in parsed for _ in range(params.choices)]
         answers: list[Answer] = [
             TextAnswer(self.dialect, params.stops, logprobs=params.logprobs is not None)
             for _ in prompts
@@ -200,14 +204,16 @@ class Service:
             await loop.run_in_executor(self._prompts, lambda: ready.thoughts)
         return ready
 
-    def _ids(self, prompt: str | list[int]) -> Prompt:
+    def _ids(self, prompt: str | list[int]) -> tuple[Prompt, list[Any], Any]:
+        """Returns a prompt, and the tools and `tool_choice` of one that is a record."""
+        if isinstance(prompt, list):
+            return Prompt([*prompt], frozenset()), [], None
         try:
-            if isinstance(prompt, list):
-                return Prompt([*prompt], frozenset())
-            ids, *_ = read_prompt(self.dialect, prompt, self._history)
+            ids, tools, choice = read_prompt(self.dialect, prompt, self._history)
         except ValueError as error:
             raise ApiError(f"prompt: {error}", param="prompt") from None
-        return Prompt(ids, frozenset())
+        tools = [t if "function" in t else {"type": "function", "function": t} for t in tools]
+        return Prompt(ids, frozenset()), tools, choice
 
     def check_model(self, name: str) -> None:
         """Raises ApiError for the name of another model."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,10 @@ openai = pytest.importorskip("openai", reason="needs the extra test")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 pytest.importorskip("prometheus_client", reason="needs the extra serve")
 
+from mypt_infer.serve.asked.decoders import Choice  # noqa: E402
+from mypt_infer.serve.asked.errors import ApiError  # noqa: E402
+from mypt_infer.serve.asked.parameters import Completion, read  # noqa: E402
+from tests.support import vocabulary  # noqa: E402
 from tests.support.build import tool, user  # noqa: E402
 from tests.support.serving import FIND, HI, LIST, NAME, Running, ask, running, service  # noqa: E402
 
@@ -256,3 +261,31 @@ def test_strict_tools_are_enforced_or_refused(client: Any) -> None:
     with pytest.raises(openai.BadRequestError, match="optional") as caught:
         ask(client, response_format=shape)
     assert caught.value.param == "response_format"
+
+
+def test_a_record_as_prompt_has_its_own_tools_and_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    record: dict[str, Any] = {"messages": [user("?")], "tools": [FIND, LIST]}
+    named = record | {"tool_choice": {"type": "function", "function": {"name": "list_docs"}}}
+    made, recipes = service(vocabulary.small("qwen3"), new_tokens=48), list[Any]()
+
+    async def ready(recipe: Any, _: Any) -> Any:
+        recipes.append(recipe)
+        raise ApiError("enough")
+
+    def refused(*prompts: Any, **more: Any) -> str:
+        body = {"model": NAME, "prompt": [json.dumps(prompt) for prompt in prompts]} | more
+        with pytest.raises(ApiError) as error:
+            asyncio.run(made.complete(read(Completion, body)))
+        return str(error.value.message)
+
+    monkeypatch.setattr(made, "_ready", ready)
+    assert refused(named, named) == "enough"
+    assert refused(record) == refused(record, tools=[FIND]) == "enough"
+    tools, choices = [r.tools for r in recipes], [r.choice for r in recipes]
+    # Tools of a record have the names that the prompt declares, those of requests are mapped.
+    assert [[t["function"]["name"] for t in own] for own in tools] == [
+        *[["workspace_search", "list_docs"]] * 2, ["workspace.search"]
+    ]  # fmt: skip
+    assert choices == [Choice("required", ("list_docs",)), Choice(), Choice()]
+    assert "send each in its own request" in refused(named, record)
+    assert "list_docs" in refused(named, tools=[FIND])
