@@ -20,7 +20,7 @@ from mypt_records import names
 Record = dict[str, Any]
 Make = Callable[[int], Record]  # a record of size n
 
-_LISTS = ("plain", "turns", "claude-code", "codex", "pi", "sts")  # no keys hold their turns
+_LISTS = ("plain", "turns", "claude-code", "codex", "pi", "sts", "openhands")  # no key of turns
 SHAPES = tuple(name for name in names.NAMES if name not in (names.TEXTS, *_LISTS))
 _TAGS_OF = "qwen3"  # what texts of records of other tools may quote
 _TAGS = ("role", "from", "type")  # keys whose values are words of the format

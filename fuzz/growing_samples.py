@@ -198,6 +198,36 @@ SAMPLES = {
         ],
         "steps",
     ),
+    "swe-agent": Sample(
+        {"info": {}},
+        [
+            {**_ASKED, "agent": "main", "message_type": "observation"},
+            {
+                "role": "assistant",
+                "agent": "main",
+                "message_type": "action",
+                "content": "Look.",
+                "thinking_blocks": [{"type": "thinking", "thinking": "Aha."}],
+                "tool_calls": _CALLS,
+            },
+            {"role": "tool", "tool_call_ids": [ID], "content": "d", "agent": "main"},
+            {**_ANSWER, "agent": "main"},
+        ],
+        "history",
+    ),
+    "inspect": Sample(
+        {"target": "", "epoch": 1},
+        [
+            _ASKED,
+            {
+                "role": "assistant",
+                "content": [{"type": "reasoning", "reasoning": "Aha."}],
+                "tool_calls": [{"id": ID, "function": "find", "arguments": {"doc_id": "d"}}],
+            },
+            {"role": "tool", "tool_call_id": ID, "function": "find", "content": "d"},
+            _ANSWER,
+        ],
+    ),
     "prompt": Sample({"answer": "4"}, [_ASKED, _ANSWER], "prompt"),
     "kto": Sample({"completion": [_ASKED, _ANSWER], "label": True}, [_ASKED, _ANSWER], "prompt"),
 }

@@ -134,7 +134,7 @@ def test_a_reader_that_goes_is_no_error(name: str, tmp_path: Path) -> None:
         ("mypt pre", ["prepare"], False), ("mypt help ex", ["export"], False), ("mypt completion z", ["zsh"], False), ("mypt convert ", [], True),
         ("mypt prepare ", [], True), ("mypt prepare --long s", ["split-turns"], False),
         ("mypt-prepare --long = s", ["split-turns"], False), ("mypt-prepare --long=s", ["--long=split-turns"], False),
-        ("mypt-prepare --seed ", [], False), ("mypt-prepare --vocab ", [], True), ("/bin/mypt-convert --from open", ["openai"], False), ("mypt nothing ", [], True),
+        ("mypt-prepare --seed ", [], False), ("mypt-prepare --vocab ", [], True), ("/bin/mypt-convert --from open", ["openai", "openhands"], False), ("mypt nothing ", [], True),
     ],
 )  # fmt: skip
 def test_candidates(words: str, expected: list[str], files: bool) -> None:

@@ -47,10 +47,8 @@ def test_what_is_safe_to_fix_is_fixed(tmp_path: Path, capsys: pytest.CaptureFixt
     path.write_bytes((ROOT / "examples/messy.jsonl").read_bytes())
     assert main(["--fix-only", str(path)]) == 0
     fixed = capsys.readouterr().err
-    assert re.fullmatch(r"Fixed \d+ errors, \d+ warnings, 1 info in 1 file\.\n", fixed)
-    assert sum(map(int, re.findall(r"(\d+) (?:error|warning|info)", fixed))) == len(
-        re.findall(r"= fix: .*\(safe\)$", SAID, re.M)
-    )
+    safe = re.findall(r"= fix: .*\(safe\)$", SAID, re.M)
+    assert fixed == f"Fixed {len(safe)} findings in 1 file.\n"
     once = path.read_bytes()
     assert main(["--fix-only", str(path)]) == 0
     assert path.read_bytes() == once
