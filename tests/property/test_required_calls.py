@@ -57,3 +57,13 @@ def test_answers_end_with_a_call_that_fits(name: str) -> None:
         states = accumulate(answer, made.next, initial=made.start(ids))
         thoughts += any(map(made.thinking, states))
     assert thoughts or name not in THINKERS
+
+
+def test_no_empty_answers_are_before_the_call() -> None:
+    made, choose = Decoder(vocabulary.small("harmony"), TOOLS, require_call=True), random.Random(1)
+    ids = prompt("harmony")
+    for _ in range(4):
+        answer = generated(made, made.start(ids, max_new_tokens=200), choose)
+        text = made.dialect.tokenizer.decode(answer)
+        assert "commentary<|message|>" not in text
+        assert "final<|message|>" not in text

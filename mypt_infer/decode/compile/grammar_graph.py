@@ -192,6 +192,11 @@ class GrammarGraph:
             return False
         return not self.table.openers[stack[-1]].role
 
+    def _is_mute(self, state: int) -> bool:
+        """Returns whether a block that has just opened can hold nothing but text of the answer."""
+        opens = (self.table.terminals[name].opens for name in self._speakable(state))
+        return self._answers(state) and not any(opens)
+
     def _may_end(self, state: int, *, answered: bool) -> bool:
         """Returns whether what has to come has come, with the answer `answered` or not."""
         if answered or not self.response:
@@ -221,6 +226,8 @@ class GrammarGraph:
                     after = self._node(self.machine.steps[state][TEXT], text=False, answered=True)
                     node.edges[HOLE, RESPONSE] = (after, 0)
                 for name in self._tags(state):
+                    if pending and self._is_mute(self.machine.steps[state].get(name, state)):
+                        continue
                     head = self.heads[name]
                     symbols = spelled(head.lead + head.text)
                     if head.token >= 0:
