@@ -90,6 +90,8 @@ class ChatAnswer:
     def add(self, deltas: list[Delta], out: list[Json]) -> None:
         """Adds choices for deltas to those of the same step."""
         for delta in deltas:
+            if self._single and self._has_call:
+                break
             self._join(self._parts(delta), out)
 
     def _join(self, new: list[Json], out: list[Json]) -> None:
