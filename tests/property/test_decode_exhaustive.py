@@ -111,7 +111,8 @@ def test_parse_ids_agrees_with_a_sample(name: str) -> None:
                 ), d.tokenizer.decode(ids)
                 refused += 1
     assert legal > either(20, 150)
-    assert refused >= either(0, 1)  # most tags of some formats are the system's
+    # Most tags of some formats are the system's; those of a model of mistral may follow any text.
+    assert refused >= either(0, int(name != "mistral"))
 
 
 def _begins_a_tag(made: Decoder, ids: list[int]) -> bool:

@@ -272,11 +272,11 @@ def calls_in(decoder: Decoder, ids: Sequence[int]) -> list[Call]:
 def complete(made: Decoder, ids: list[int]) -> bool:
     """Whether ids are a complete episode, or legal up to where the system must write a result.
 
-    Zeros at the end of a fraction are not canonical, which is a warning.
+    Zeros at the end of a fraction are not canonical, and some exponents, which is a warning.
     """
     d = made.dialect
     text = d.tokenizer.decode([i for i in ids if i in d.tokenizer.ordinary])
-    ignored = {"MYP308"} if re.search(r"\.\d+0[\s,}\]]", text + "\n") else set()
+    ignored = {"MYP308"} if re.search(r"(\.\d+0|\de[+-]?\d+)[\s,}\]]", text + "\n") else set()
     episode, findings = d.parse_ids(ids)
     if episode is not None:
         faults = [f for f in findings if f.severity != "info" and f.code not in ignored]
