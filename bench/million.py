@@ -64,11 +64,12 @@ class Writer:
         self.prompter = prompter = Prompter(mypt_spec.dialect(name, vocabulary=vocabulary), name)
         self.dialect = dialect = prompter.dialect
         tools: list[Any] = TOOLS if calling_blocks(dialect.table) else []
+        asked = [user("Hi")]
         try:
-            self.prompt = prompter.prompt([user("Hi")], tools).ids
+            self.prompt = prompter.prompt(asked, tools).ids
         except ValueError:  # a format whose conversations begin with a system prompt
-            system = {"role": "system", "content": "S"}
-            self.prompt = prompter.prompt([system, user("Hi")], tools).ids
+            asked = [{"role": "system", "content": "S"}, *asked]
+            self.prompt = prompter.prompt(asked, tools).ids
         self.name = name
         try:
             self.free = Decoder(dialect, tools)
@@ -76,7 +77,7 @@ class Writer:
             tools, self.free = [], Decoder(dialect)
         self.tools = tools
         self.opening = self._opening(prompter) if tools else []
-        self.later = self._later()
+        self.later = self._later(asked)
         self.limits = ThoughtLimits(self.free)
         self.least = self.free.minimum(self.free.start(self.prompt))
         logits = np.random.default_rng(0).standard_normal((ROWS, dialect.tokenizer.vocab_size))
@@ -100,11 +101,11 @@ class Writer:
         known = len(self.prompt)
         return ids[known:] if ids[:known] == self.prompt else []
 
-    def _later(self) -> list[int]:
+    def _later(self, asked: list[dict[str, Any]]) -> list[int]:
         """Returns what may follow an answer that ends as the last one does not; else nothing."""
-        turn = [user("Hi"), {"role": "assistant", "content": "A"}]
+        turn = [*asked, {"role": "assistant", "content": "A"}]
         ids = []
-        for messages in (turn, turn * 2):
+        for messages in (turn, [*turn, *turn[-2:]]):
             episode, _ = self.dialect.read({"messages": messages})
             ids.append([] if episode is None else [*map(int, self.dialect.encode(episode).ids)])
         at = in_common(*ids)
