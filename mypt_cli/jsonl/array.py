@@ -27,7 +27,7 @@ _SPACE = re.compile(rb"[ \t\r\n]*+")
 _JUNK = re.compile(rb"[^,\]\[{]*+")
 _WORD = re.compile(rb'[^,\]\[{}" \t\r\n]*+')
 # All up to the next bracket outside of strings, or to a string without its end.
-_INSIDE = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")*+')
+_INSIDE = re.compile(rb'(?:[^"{}\[\]]++|(?>"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+"))*+')
 _STRING = re.compile(rb'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+')
 _BYTES_OF_ONE = bytes(range(0x80, 0xC0))  # all but the first byte of a character
 BEGIN, FIRST, NEXT, AFTER, END, ALONE = "begin", "first", "next", "after", "end", "alone"
@@ -284,5 +284,5 @@ def _one_line(raw: bytes) -> bytes:
 
 
 # Text in which every string has its end.
-_COMPLETE = re.compile(rb'(?:[^"]++|"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")*+')
+_COMPLETE = re.compile(rb'(?:[^"]++|(?>"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+"))*+')
 _LINE_END = re.compile(rb'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+(?:"|\\?\n)?|\n')

@@ -27,7 +27,7 @@ _TABLE = Path(__file__).with_name("other_files.toml")
 _SPACE = b" \t\r\n"
 _STRING = r'"(?:[^"\\\n]|\\["\\/bfnrt])*+"'
 _WRAPPED = re.compile(  # the first key of an object that holds objects, after keys of plain values
-    rf"\s*\{{\s*(?:{_STRING}\s*:\s*(?:{_STRING}|[-+.\w]++)\s*,\s*)*+({_STRING})\s*:\s*\[\s*(?=\{{)"
+    rf"\s*\{{\s*(?>{_STRING}\s*:\s*(?:{_STRING}|[-+.\w]++)\s*,\s*)*+({_STRING})\s*:\s*\[\s*(?=\{{)"
 )
 _MEMBER = lazy_re(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 # A line that ends at the opening of an object or array, or after a key: no record ends there.
