@@ -112,7 +112,7 @@ def _of_server(url: str, _: Any, chat: Chat) -> Written:
         ids = _post(url + "/tokenize", body | {"add_special_tokens": False}, "tokens")
         return Written(_post(url + "/detokenize", {"tokens": ids}, "prompt"), ids)
     except HTTPError as error:
-        raise RefusedError(f"status {error.code} of {url}/tokenize") from None
+        raise RefusedError(f"status {error.code} of {error.url}") from None
 
 
 def _post(url: str, body: dict[str, Any], key: str) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import BytesIO
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -162,6 +164,17 @@ def test_a_server_that_answers_with_no_ids(
     monkeypatch.setattr("mypt_lint.template.compare.urlopen", lambda *_, **__: BytesIO(answer))
     status, output = run("http://127.0.0.1:9", "chatml", {"messages": talk(HI, YO)})
     assert (status, "no list of token ids" in output) == (2, True), output
+
+
+def test_a_server_that_does_not_detokenize(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(request: Any, **_: Any) -> BytesIO:
+        if request.full_url.endswith("/tokenize"):
+            return BytesIO(b'{"tokens": [1]}')
+        raise HTTPError(request.full_url, 404, "", Message(), None)
+
+    monkeypatch.setattr("mypt_lint.template.compare.urlopen", answer)
+    _, output = run("http://127.0.0.1:9", "chatml", {"messages": talk(HI, YO)})
+    assert "status 404 of http://127.0.0.1:9/detokenize" in output
 
 
 def test_a_server(run: Any, server: str, request: pytest.FixtureRequest) -> None:
