@@ -108,14 +108,15 @@ def _decoder(
     from mypt_infer.decode.base.schemas import SchemaWarning
     from mypt_infer.decode.base.tools import declare
     from mypt_infer.decode.decoder import Decoder
-    from mypt_infer.serve.asked.decoders import AUTO, NONE, REQUIRED, Choice, choice_of
+    from mypt_infer.serve.asked.decoders import NONE, REQUIRED, Choice, choice_of
 
     forbidden, choice = format_of(dialect).thinking if chosen.no_think else frozenset(), Choice()
-    if tool_choice not in (None, AUTO, NONE):
-        choice = choice_of(tool_choice, [tool.name for tool in declare(tools)], str)
+    if tool_choice is not None:
+        tools = [*declare(tools)]
+        choice = choice_of(tool_choice, [tool.name for tool in tools], str)
     if choice.names:
-        tools = [tool for tool in declare(tools) if tool.name in choice.names]
-    if tool_choice == NONE:
+        tools = [tool for tool in tools if tool.name in choice.names]
+    if choice.how == NONE:
         forbidden |= format_of(dialect).calls
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always", SchemaWarning)
