@@ -64,12 +64,12 @@ class Writer:
         self.prompter = prompter = Prompter(mypt_spec.dialect(name, vocabulary=vocabulary), name)
         self.dialect = dialect = prompter.dialect
         tools: list[Any] = TOOLS if calling_blocks(dialect.table) else []
-        asked = [user("Hi")]
+        question = [user("Hi")]
         try:
-            self.prompt = prompter.prompt(asked, tools).ids
+            self.prompt = prompter.prompt(question, tools).ids
         except ValueError:  # a format whose conversations begin with a system prompt
-            asked = [{"role": "system", "content": "S"}, *asked]
-            self.prompt = prompter.prompt(asked, tools).ids
+            question = [{"role": "system", "content": "S"}, *question]
+            self.prompt = prompter.prompt(question, tools).ids
         self.name = name
         try:
             self.free = Decoder(dialect, tools)
@@ -77,7 +77,7 @@ class Writer:
             tools, self.free = [], Decoder(dialect)
         self.tools = tools
         self.opening = self._opening(prompter) if tools else []
-        self.later = self._later(asked)
+        self.later = self._later(question)
         self.limits = ThoughtLimits(self.free)
         self.least = self.free.minimum(self.free.start(self.prompt))
         logits = np.random.default_rng(0).standard_normal((ROWS, dialect.tokenizer.vocab_size))
@@ -101,9 +101,9 @@ class Writer:
         known = len(self.prompt)
         return ids[known:] if ids[:known] == self.prompt else []
 
-    def _later(self, asked: list[dict[str, Any]]) -> list[int]:
+    def _later(self, question: list[dict[str, Any]]) -> list[int]:
         """Returns what may follow an answer that ends as the last one does not; else nothing."""
-        turn = [*asked, {"role": "assistant", "content": "A"}]
+        turn = [*question, {"role": "assistant", "content": "A"}]
         ids = []
         for messages in (turn, [*turn, *turn[-2:]]):
             episode, _ = self.dialect.read({"messages": messages})

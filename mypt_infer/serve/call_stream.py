@@ -55,8 +55,8 @@ class CallListStream:
     r"""Follows a list of calls whose ids come first, as OpenAI has them.
 
     >>> calls = CallListStream()
-    >>> found = [*calls.push('[{"id": "c1", "type": "function", "function": {"name": "f", "argu')]
-    >>> found + [*calls.push('ments": {"x": 1}}}')]
+    >>> pieces = [*calls.push('[{"id": "c1", "type": "function", "function": {"name": "f", "argu')]
+    >>> pieces + [*calls.push('ments": {"x": 1}}}')]
     [CallPiece(name='f', id='c1', text='', ended=False), CallPiece(name='', id='', text='{"x": 1}', ended=False), CallPiece(name='', id='', text='', ended=True)]
     """  # noqa: E501
 

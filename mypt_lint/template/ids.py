@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Ids = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     EncodeBatch = Callable[[list[str]], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
-# White space by Unicode, which is what the library drops; U+001C to U+001F are none.
+# The white space that the library drops is Unicode's: that of str.strip without U+001C to U+001F.
 _SPACES = "".join(map(chr, range(0x2000, 0x200B)))
 _BLANKS = f"\t\n\v\f\r \x85\xa0\u1680{_SPACES}\u2028\u2029\u202f\u205f\u3000"
 _BY_ASCII = re.compile(r"[\x00-\x7f][^\x00-\x7f]*|[^\x00-\x7f]+")

@@ -81,15 +81,15 @@ def test_no_pattern_is_matched_wrongly_by_older_pythons() -> None:
         for path in sorted(ROOT.glob("mypt*/**/*.py"))
         if POSSESSIVE.search(path.read_text(encoding="utf-8"))
     ]
-    found = []
+    patterns = []
     for name in names:
         for key, value in vars(importlib.import_module(name)).items():
             own = getattr(value, "__self__", value)  # of a method, such as `search`
             pattern = getattr(own, "pattern", None)
             if isinstance(pattern, str | bytes) and hasattr(own, "fullmatch"):
-                found.append((f"{name}.{key}", pattern))
+                patterns.append((f"{name}.{key}", pattern))
     text = (ROOT / "mypt_cli/jsonl/other_files.toml").read_text(encoding="utf-8")
-    found += [(r["what"], r["begins"]) for r in tomllib.loads(text)["file"] if "begins" in r]
+    patterns += [(r["what"], r["begins"]) for r in tomllib.loads(text)["file"] if "begins" in r]
     assert len(names) >= 7
-    assert len(found) >= 15
-    assert [key for key, pattern in found if wrong(pattern)] == []
+    assert len(patterns) >= 15
+    assert [key for key, pattern in patterns if wrong(pattern)] == []
